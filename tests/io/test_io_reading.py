@@ -249,7 +249,7 @@ def test_parquet(tmp_path):
         read(tmp_path / "t.parquet", Roles(id="x"))
     pq.write_table(pa.table({"p": ["a", "b", None], "q": [1, -1, 2]}), tmp_path / "l.parquet")
     np.testing.assert_array_equal(
-        read(tmp_path / "l.parquet", Roles(labels=True)).values, [[0, 0], [1, -1], [-1, 2]]
+        read(tmp_path / "l.parquet", Roles(labels=True)).values, [[0, 0], [1, -1], [-1, 1]]
     )
 
 

@@ -13,8 +13,6 @@ import typer
 
 from . import options as o
 
-__all__ = ["app"]
-
 app = typer.Typer(
     name="sfumato",
     help="Soft clustering: for every object, how much it belongs to each cluster.",

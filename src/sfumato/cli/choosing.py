@@ -15,8 +15,6 @@ from .evidence import agreement_of_resamples, on_one_scale, prepare
 from .models import Request, check_model, estimator_of, first_choice
 from .terminal import Terminal, finite
 
-__all__ = ["automatic", "choose"]
-
 
 def automatic(
     model: str, estimator: Estimator, table: Table, terminal: Terminal

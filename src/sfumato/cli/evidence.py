@@ -25,17 +25,6 @@ from .models import Request
 from .scaling import TUNING, rescale, restored, scaled
 from .terminal import Terminal
 
-__all__ = [
-    "advice",
-    "agreement_of_resamples",
-    "as_fitted",
-    "explained_by_one",
-    "on_one_scale",
-    "prepare",
-]
-__all__ += ["roles_of_fitted", "set_aside", "with_class"]
-
-
 _CLASSES = re.compile(
     r"(?i)(.*[\s_.-])?(class|classes|label|labels|target|species|diagnosis|outcome|y|cluster|group)"
 )

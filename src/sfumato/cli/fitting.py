@@ -32,8 +32,6 @@ from .models import Request, check_model, estimator_of, first_choice, make, pars
 from .stopping import NotConvergedError, StoppedError, damaged, rescued
 from .terminal import Terminal
 
-__all__ = ["demonstrate", "run"]
-
 
 def run(request: Request) -> None:
     """The whole of ``sfumato fit`` and ``sfumato consensus``."""
@@ -193,9 +191,7 @@ def _fit(
 
 
 def _mapped(table: Table) -> tuple[int, int, int] | None:
-    """What changes if a memory-mapped file is written to during the fit; None where the file was
-    read at once, or no longer exists.
-    """
+    """What changes if a memory-mapped file is written to during the fit, None for one read at once."""
     if not isinstance(table.values, np.memmap) or table.values.filename is None:
         return None
     try:
@@ -228,10 +224,7 @@ def _watched(estimator: Estimator, name: str, terminal: Terminal) -> Iterator[No
 def _kept(
     checkpoint: Checkpoint | None, output: Output | None, terminal: Terminal
 ) -> Iterator[None]:
-    """Checkpoints while fitting.
-
-    A fit that is stopped, or runs out of memory or disk, keeps its file, so that it can be resumed.
-    """
+    """Checkpoints while fitting."""
     if checkpoint is None:
         yield
         return

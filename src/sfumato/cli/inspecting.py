@@ -19,8 +19,6 @@ from .models import ALIASES
 from .scaling import missing
 from .terminal import Terminal
 
-__all__ = ["inspect", "list_models"]
-
 
 def inspect(file: str, as_json: bool) -> None:
     """Show what a data file, a result folder or a model file holds."""
@@ -80,10 +78,7 @@ def _data(file: str) -> dict[str, Any]:
 
 
 def _own_columns(table: Table) -> list[str]:
-    """Names of the columns that stand in the file, where the table has one for every category.
-
-    A column of ids that the reader took out before the others were judged comes first.
-    """
+    """Names of the columns that stand in the file, where the table has one for every category."""
     if table.fields is None:
         return table.columns
     names = [column.name for column in table.fields]

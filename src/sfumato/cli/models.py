@@ -14,8 +14,6 @@ from .. import models
 if TYPE_CHECKING:
     from ..io import Roles
 
-__all__ = ["ALIASES", "Request", "canonical", "check_model", "class_of", "commands"]
-__all__ += ["estimator_of", "first_choice", "make", "parse_clusters"]
 
 # Names by which the models are known elsewhere.
 ALIASES = {

@@ -12,8 +12,6 @@ from ..io import InputError
 from ..io.output import Output, check_folder
 from .terminal import Terminal
 
-__all__ = ["reproduce"]
-
 
 def reproduce(
     name: str, out: Path, data: Path | None, offline: bool, n_seeds: int, force: bool

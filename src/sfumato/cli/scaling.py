@@ -15,18 +15,6 @@ from ..array.types import Array, Estimator
 from ..io import InputError, Table
 from ..io.columns import encoded_names
 
-__all__ = [
-    "TUNING",
-    "Joint",
-    "Scaling",
-    "fill_in",
-    "joint_of",
-    "missing",
-    "rescale",
-    "restored",
-    "scaled",
-]
-
 
 class Tuning(NamedTuple):
     """Numbers by which columns are scaled, filled in, given distributions and remarked upon."""
@@ -175,11 +163,7 @@ def _moments(X: np.ndarray, kind: str, groups: Sequence[int]) -> tuple[np.ndarra
 def _fill(
     table: Table, groups: list[int], estimator: Estimator, model: str
 ) -> tuple[np.ndarray | None, Joint | None, list[str]]:
-    """What stands in for missing cells in a model that takes none, and a sentence that says so.
-
-    What the other columns make likely where all are numbers; else the median, or shares of a
-    category.
-    """
+    """What stands in for missing cells in a model that takes none, and a sentence that says so."""
     X = table.values
     if table.fields is None or estimator.__sklearn_tags__().input_tags.allow_nan:
         return None, None, []

@@ -19,8 +19,6 @@ from typing import Any
 
 from ..array.text import plain
 
-__all__ = ["NotConvergedError", "Stop", "StoppedError", "damaged", "listening", "rescued"]
-
 _rescue: Callable[[], str] | None = None
 
 

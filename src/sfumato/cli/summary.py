@@ -25,8 +25,6 @@ from .evidence import agreement_of_resamples, with_class
 from .models import Request, commands
 from .terminal import Terminal, finite
 
-__all__ = ["agreement", "measures", "show", "summarize", "write_report"]
-
 AGREEMENTS: dict[str, Any] = {
     "adjusted Rand index": metrics.adjusted_rand_index,
     "Rand index": metrics.rand_index,

@@ -18,8 +18,6 @@ from typing import Any
 from ..array.text import plain
 from ..engine.structure import PREFIX
 
-__all__ = ["Terminal", "finite"]
-
 
 class Terminal:
     """Tables for people, or one JSON object for programs."""

@@ -23,8 +23,6 @@ from .stopping import damaged
 from .summary import agreement, write_report
 from .terminal import Terminal
 
-__all__ = ["predict", "report", "score"]
-
 
 def predict(
     model: Path,
@@ -74,10 +72,7 @@ def _predicted(
 
 
 def _recode(table: Table, names: list[list[str]]) -> np.ndarray:
-    """Labels of new objects in the codes of the fitted ones.
-
-    Labels never seen there are unknown (-1).
-    """
+    """Labels of new objects in the codes of the fitted ones."""
     if len(names) != table.values.shape[1]:
         raise InputError(
             f"summary.json is damaged: labels of {len(names)} columns, where there are "

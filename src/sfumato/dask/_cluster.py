@@ -15,8 +15,6 @@ from distributed import Future, default_client
 
 import dask
 
-__all__ = ["check_array", "client", "keep_temporaries", "pinned", "same", "shards"]
-
 
 def check_array(X: Any, name: str) -> da.Array:
     """A dask array of real numbers, two-dimensional, of known size and without empty blocks."""

@@ -26,14 +26,9 @@ from ..array.types import Estimator
 from ..data.features import check_width
 from ._cluster import check_array, client, keep_temporaries, pinned, same
 
-__all__ = ["Features", "check_features"]
-
 
 class _Pickler(cloudpickle.Pickler):
-    """What a task needs of a model.
-
-    Its parameters and state, not its data and not what it has published.
-    """
+    """What a task needs of a model."""
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, (Rows, Features, Future, da.Array)):
@@ -65,10 +60,7 @@ def _packed(function: Any) -> bytes:
 
 
 def _rows(payload: bytes, block: np.ndarray, *columns: Any) -> Rows:
-    """The rows of one block.
-
-    One thread for each task unless more are asked for: a worker has its own.
-    """
+    """The rows of one block."""
     view, n_jobs = cloudpickle.loads(payload)
     # Arithmetic with a mapped file would make mapped files of its results, one by one
     return Rows(np.asarray(block), *columns, n_jobs=n_jobs or 1, view=view)
@@ -115,10 +107,7 @@ def _form(parts: list[np.ndarray]) -> tuple[tuple[int, ...], np.dtype]:
 
 
 class _Facts(NamedTuple):
-    """Least and largest values (p,) of rows, NaN left out, and whether there is NaN.
-
-    The sum of two is that of both together.
-    """
+    """Least and largest values (p,) of rows, NaN left out, and whether there is NaN."""
 
     low: np.ndarray
     high: np.ndarray

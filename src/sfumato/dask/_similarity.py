@@ -14,8 +14,6 @@ from scipy.sparse.linalg import LinearOperator
 from ..models.pairwise import kernel
 from ._cluster import check_array, client, pinned, same
 
-__all__ = ["Similarity"]
-
 
 def _facts(block: np.ndarray, start: int, probe: np.ndarray) -> tuple[Any, ...]:
     """Squared norm, diagonal, least and largest entry of a block of rows, and its products with

@@ -21,17 +21,12 @@ from ..array.text import plain
 from ..array.types import Array
 from .reading import InputError, Roles, Table, assign_roles, quoted
 
-__all__ = ["read_matrix_market", "read_npy", "read_npz"]
-
 # Names by which the array to cluster is found among several, the likeliest first.
 _KNOWN = "X features W similarity L labelings counts U memberships data arr_0"
 
 
 def _check_header(stream: Any, size: int, source: str) -> tuple[tuple[int, ...], np.dtype]:
-    """Shape and type that an NPY header declares, for a file of this size.
-
-    Pickled objects are refused.
-    """
+    """Shape and type that an NPY header declares, for a file of this size."""
     try:
         version = np.lib.format.read_magic(stream)
         first = version == (1, 0)
@@ -110,10 +105,7 @@ def _choose(arrays: Any, path: Path, source: str, roles: Roles) -> Table:
 
 
 def _check_plausible(shape: tuple[int, ...], entries: int, source: str) -> None:
-    """Refuse a sparse matrix that is almost all empty rows.
-
-    Such a file is damaged, and its row pointers alone could fill the memory.
-    """
+    """Refuse a sparse matrix that is almost all empty rows."""
     rows, columns = shape
     if rows > 1_000_000 + 100 * entries:
         raise InputError(

@@ -1,6 +1,6 @@
 """Kinds of columns: numbers, yes or no, categories, dates, and columns that are not clustered.
 
-Readers hand over ``Raw`` columns; ``mixed_table`` says what each is, and makes one matrix of those
+Readers hand over ``Raw`` columns; ``as_table`` says what each is, and makes one matrix of those
 that are used.
 """
 
@@ -14,10 +14,7 @@ import numpy as np
 
 from ..array.text import from_cell, plain
 from .reading import InputError, Roles, Table
-from .written import NO_WORD, as_day, number, truth_words, written_number
-
-__all__ = ["TUNING", "Cells", "Column", "Raw", "encode", "encoded_names", "mixed_table"]
-__all__ += ["no_number", "reading"]
+from .written import MISSING, NO_WORD, as_day, number, truth_words, written_number
 
 
 class Tuning(NamedTuple):
@@ -62,6 +59,37 @@ class Column(NamedTuple):
     numbers: np.ndarray | None = None
     codes: np.ndarray | None = None  # of categories; -1 where there is none
     categories: list[str] = []
+
+    @property
+    def missing(self) -> int:
+        """Number of cells that have no value."""
+        held = self.numbers if self.codes is None else self.codes
+        return int((np.isnan(held) if self.codes is None else held < 0).sum())  # type: ignore
+
+
+class Labels:
+    """Collects one column of labels: 0, 1, ... in order of appearance, -1 where there is none."""
+
+    strange = ()
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.blocks: list[np.ndarray] = []
+        self.coder: dict[str, int] = {}
+
+    def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
+        """Add the cells of a block."""
+        codes = [
+            -1
+            if (label := cell.strip()) in ("-1", "-1.0") or label.lower() in MISSING
+            else self.coder.setdefault(label, len(self.coder))
+            for cell in cells
+        ]
+        self.blocks.append(np.array(codes, dtype=np.int32))
+
+    def finish(self) -> Raw:
+        """The whole column."""
+        return Raw(self.name, None, list(self.coder), np.concatenate(self.blocks))
 
 
 class Cells:
@@ -284,10 +312,11 @@ def encode(columns: Sequence[Column], *, one_hot: bool = True) -> np.ndarray:
     return np.hstack(blocks)
 
 
-def mixed_table(
-    raws: Sequence[Raw],
-    special: Mapping[str, Any],
-    names: Mapping[str, str],
+def as_table(
+    titles: Sequence[str],
+    places: tuple[dict[str, int], list[int]],
+    raws: Mapping[int, Raw],
+    names: Mapping[str, list[str]],
     roles: Roles,
     source: str,
 ) -> Table:
@@ -295,30 +324,43 @@ def mixed_table(
 
     Parameters
     ----------
-    raws : columns as the reader found them
-    special : ids, weights and classes, by role
-    names : name of the column of each role
+    titles : names of all columns
+    places : of the special columns by role, and of the evidence
+    raws : evidence and weights as the reader found them, by place
+    names : ids and classes, by role
     roles : Roles
     source : what to call the file in messages
     """
-    columns = _columns(raws, roles)
-    _refuse(raws, columns, roles, source)
-    ids = special.get("id")
-    id_column = names.get("id")
-    if ids is None and roles.reading is None:
-        found = _id_column(columns)
+    special, evidence = places
+    taken = [raws[place] for place in evidence]
+    ids, id_column = names.get("id"), titles[special["id"]] if "id" in special else None
+    columns, fields, labels = [raw.name for raw in taken], None, None
+    if roles.mixed:
+        fields = _columns(taken, roles)
+        _refuse(taken, fields, roles, source)
+        values, columns = encode(fields), [name for g in encoded_names(fields) for name in g]
+        found = _id_column(fields) if ids is None and roles.reading is None else None
         if found is not None:
             ids, id_column = _names(found), found.name
+    elif roles.labels:
+        values, labels = np.column_stack([raw.codes for raw in taken]), [raw.words for raw in taken]  # type: ignore[arg-type, misc]
+    else:
+        values = np.column_stack([_numbers(raw, source) for raw in taken])
+    weights = _numbers(raws[special["weight"]], source) if "weight" in special else None
+    classes = names.get("classes")
     return Table(
-        encode(columns),
-        [name for group in encoded_names(columns) for name in group],
-        ids,
-        id_column,
-        special.get("weight"),
-        special.get("classes"),
-        source,
-        fields=columns,
+        values, columns, ids, id_column, weights, classes, source, label_names=labels, fields=fields
     )
+
+
+def _numbers(raw: Raw, source: str) -> np.ndarray:
+    """The numbers of a column that has to hold them."""
+    if raw.numbers is None or raw.kind == "date":
+        raise InputError(
+            f"{source}, column '{plain(raw.name, 40)}' holds {raw.kind or 'text'}, not numbers: "
+            "leave it out with --drop, --id-column or --class-column"
+        )
+    return raw.numbers
 
 
 def _columns(raws: Sequence[Raw], roles: Roles) -> list[Column]:

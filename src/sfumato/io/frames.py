@@ -11,20 +11,9 @@ import numpy as np
 
 from ..array.memory import reserve
 from ..array.text import plain
-from .columns import Cells, Raw, mixed_table
-from .reading import (
-    ID_TITLES,
-    InputError,
-    Roles,
-    Table,
-    assign_roles,
-    listed,
-    quoted,
-    without_absent,
-)
+from .columns import Cells, Labels, Raw, as_table
+from .reading import InputError, Roles, Table, assign_roles, quoted, with_ids
 from .text import read_stream
-
-__all__ = ["read_anndata", "read_excel", "read_parquet"]
 
 
 def read_parquet(path: Path, source: str, roles: Roles) -> Table:
@@ -36,61 +25,50 @@ def read_parquet(path: Path, source: str, roles: Roles) -> Table:
         raise ImportError("Parquet files need pyarrow: pip install 'sfumato[io]'") from error
     try:
         with pq.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            roles = _with_ids(file.schema_arrow, roles, pa)
-            special, evidence = assign_roles(names, roles, source)
+            schema = file.schema_arrow
+            titles = schema.names
+            words = (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary)
+            texts = [any(is_word(field.type) for is_word in words) for field in schema]
+            roles = with_ids(roles, titles, texts)
+            places = special, evidence = assign_roles(titles, roles, source)
             size = file.metadata.num_rows, len(evidence)
             reserve(size, np.float64, f"the table in {source}", "keep fewer columns or rows")
             table = file.read()
         if not table.num_rows:
             raise InputError(f"{source} has no rows")
-        held: dict[str, Any] = {
-            role: _numbers(_raw(table.column(place), names[place], pa), source)
-            if role == "weight"
-            else [str(name) for name in table.column(place).to_pylist()]
+        names = {
+            role: [str(name) for name in table.column(place).to_pylist()]
             for role, place in special.items()
+            if role != "weight"
         }
-        if roles.labels:
-            values = [_codes(table.column(place), pa) for place in evidence]
-        else:
-            raws = [_raw(table.column(place), names[place], pa) for place in evidence]
-            if roles.mixed:
-                by_role = {role: names[place] for role, place in special.items()}
-                return mixed_table(raws, held, by_role, roles, source)
-            values = [_numbers(raw, source) for raw in raws]
+        raws = {place: _raw(table.column(place), titles[place], roles, pa) for place in evidence}
+        if "weight" in special:
+            place = special["weight"]
+            raws[place] = _raw(table.column(place), titles[place], Roles(), pa)
     except (FileNotFoundError, PermissionError):
         raise
     except (pa.ArrowException, OSError) as error:
         raise InputError(
             f"{source} is not a whole Parquet file: {plain(str(error).splitlines()[0], 120)}"
         ) from error
-    return Table(
-        np.column_stack(values),
-        [names[place] for place in evidence],
-        held.get("id"),
-        names[special["id"]] if "id" in special else None,
-        held.get("weight"),
-        held.get("classes"),
-        source,
-    )
+    return as_table(titles, places, raws, names, roles, source)
 
 
-def _raw(column: Any, name: str, pa: Any) -> Raw:
+def _raw(column: Any, name: str, roles: Roles, pa: Any) -> Raw:
     """A column of Arrow as the reader of text gives it."""
     kind, types = column.type, pa.types
-    if types.is_timestamp(kind) or types.is_date(kind):
-        days = column.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64())
-        return Raw(name, days.to_numpy(zero_copy_only=False) / 86_400_000_000, kind="date")
-    if types.is_boolean(kind):
-        return Raw(name, _floats(column.cast(pa.int8()), pa), kind="yes/no")
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        values = _floats(column, pa)
-        infinite = np.flatnonzero(np.isinf(values)).tolist()
-        strange = ("inf", infinite[0] + 1, len(infinite)) if infinite else None
-        return Raw(name, values, strange=strange)
-    if types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-    cells = Cells(name, ".")
+    if not roles.labels:
+        if types.is_timestamp(kind) or types.is_date(kind):
+            days = column.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64())
+            return Raw(name, days.to_numpy(zero_copy_only=False) / 86_400_000_000, kind="date")
+        if types.is_boolean(kind):
+            return Raw(name, _floats(column.cast(pa.int8()), pa), kind="yes/no")
+        if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+            values = _floats(column, pa)
+            infinite = np.flatnonzero(np.isinf(values)).tolist()
+            strange = ("inf", infinite[0] + 1, len(infinite)) if infinite else None
+            return Raw(name, values, strange=strange)
+    cells = Labels(name) if roles.labels else Cells(name, ".")
     words = ["" if cell is None else str(cell) for cell in column.to_pylist()]
     cells.add(words, range(1, len(words) + 1))
     return cells.finish()
@@ -98,26 +76,6 @@ def _raw(column: Any, name: str, pa: Any) -> Raw:
 
 def _floats(column: Any, pa: Any) -> np.ndarray:
     return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
-def _numbers(raw: Raw, source: str) -> np.ndarray:
-    """The numbers of a column that has to hold them."""
-    if raw.numbers is None or raw.kind == "date":
-        raise InputError(
-            f"{source}, column '{plain(raw.name, 40)}' holds {raw.kind or 'text'}, not numbers: "
-            "leave it out with --drop, --id-column or --class-column"
-        )
-    return raw.numbers
-
-
-def _codes(column: Any, pa: Any) -> np.ndarray:
-    """Labels of a column as 0, 1, ..., -1 where there is none."""
-    whole = column.combine_chunks()
-    coded = whole if pa.types.is_dictionary(column.type) else whole.dictionary_encode()
-    words = ["" if word is None else str(word) for word in coded.dictionary.to_pylist()]
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
-    absent = [place for place, word in enumerate(words) if word in ("", "-1", "-1.0", "nan")]
-    return np.where(np.isin(codes, absent), -1, codes).astype(np.int32)
 
 
 def read_excel(path: Path, source: str, roles: Roles) -> Table:
@@ -168,34 +126,6 @@ def _wanted_sheets(asked: str | None, names: list[str], source: str) -> list[str
         return [names[int(asked) - 1]]
     held = quoted(names)
     raise InputError(f"--sheet: {source} has no sheet '{plain(asked, 40)}': it has {held}")
-
-
-def _with_ids(schema: Any, roles: Roles, pa: Any) -> Roles:
-    """A first column called "id", the index that pandas keeps, or a single column of text holds the
-    ids by default.
-    """
-    roles = without_absent(roles, schema.names)
-    if roles.id is not None:
-        return roles
-    if roles.usual_id in schema.names:
-        return roles._replace(id=roles.usual_id)
-    for name in schema.names:
-        if name == "__index_level_0__" or (
-            name == schema.names[0]
-            and name.lower() in ID_TITLES
-            and name not in (roles.classes, *listed(roles.drop, schema.names))
-            and name not in (roles.keep or ())
-        ):
-            return roles._replace(id=name)
-    if roles.mixed:
-        return roles
-    text = [
-        field.name
-        for field in schema
-        if (pa.types.is_string(field.type) or pa.types.is_large_string(field.type))
-        and field.name not in (roles.classes, roles.weight, *roles.drop)
-    ]
-    return roles._replace(id=text[0]) if len(text) == 1 and not roles.labels else roles
 
 
 def read_anndata(path: Path, source: str, roles: Roles) -> Table:

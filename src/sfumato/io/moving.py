@@ -13,17 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "REPLACED",
-    "exchange",
-    "keep_beside",
-    "rename_new",
-    "sync",
-    "sync_tree",
-    "temporary",
-    "whole_file",
-]
-
 REPLACED = ".replaced"  # ends the name of what was moved aside and may be somebody's
 
 _NOREPLACE, _EXCHANGE = 1, 2  # RENAME_NOREPLACE and RENAME_EXCHANGE of Linux

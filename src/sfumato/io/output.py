@@ -24,8 +24,6 @@ from ..array.text import plain
 from .moving import REPLACED, exchange, keep_beside, rename_new, sync, sync_tree, temporary
 from .reading import InputError
 
-__all__ = ["Output", "check_file", "check_folder"]
-
 _LEAST = 2**20  # bytes that must be free before any work begins: a summary and a checkpoint
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP)  # of file systems without them
 Check = Callable[[Path, bool], None]
@@ -91,10 +89,7 @@ class Output:
         self.release()
 
     def _claim(self) -> None:
-        """Take the lock, and clean up after dead writers.
-
-        Where the file system has no locks, go on without: nothing is replaced unasked in any case.
-        """
+        """Take the lock, and clean up after dead writers."""
         _sweep(self.target.parent)
         if not _is_lock(self.lock_path):
             raise InputError(
@@ -237,9 +232,7 @@ def _is_lock(path: Path) -> bool:
 
 
 def _clean(target: Path) -> None:
-    """Remove what a dead writer of ``target`` left half written. What it had moved aside to make
-    room goes back where it was, or beside: it may be somebody's.
-    """
+    """Remove what a dead writer of ``target`` left half written."""
     for path in sorted(target.parent.glob(f".sfumato-{_token(target.name)}-*"), reverse=True):
         if path.name.endswith(REPLACED):
             keep_beside(path, target, or_there=True)

@@ -19,20 +19,6 @@ from ..memberships import check_memberships
 from .output import check_folder
 from .reading import InputError, Roles, kind_of, read
 
-__all__ = [
-    "SCHEMA",
-    "Result",
-    "check_target",
-    "has_noise",
-    "least_size",
-    "read_memberships",
-    "read_object",
-    "read_result",
-    "read_summary",
-    "write_memberships",
-    "write_result",
-]
-
 SCHEMA = 1
 _OWN = "memberships.csv memberships.parquet levels.csv summary.json pictures.json"
 _OWN += " model.skops report.html"

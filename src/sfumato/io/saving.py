@@ -23,8 +23,6 @@ from ..array.text import plain
 from .moving import whole_file
 from .reading import InputError, archive_holds
 
-__all__ = ["Checkpoint", "check_checkpoint", "load", "save", "skops", "untrusted"]
-
 # Rooms of files and pictures: no model is made of what they hold.
 _FRONT = ("anndata", "cli", "dask", "io", "papers", "plot", "report")
 _OTHERS = frozenset(

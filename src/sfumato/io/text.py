@@ -21,11 +21,9 @@ import numpy as np
 
 from ..array.memory import SHARE, memory_budget, reserve
 from ..array.text import from_cell, plain
-from .columns import Cells, mixed_table, no_number
-from .reading import ID_TITLES, InputError, Roles, Table, assign_roles, listed, without_absent
-from .written import MISSING, number, written_number
-
-__all__ = ["Dialect", "read_stream", "read_text", "sniff"]
+from .columns import Cells, Labels, as_table, no_number
+from .reading import InputError, Roles, Table, assign_roles, with_ids
+from .written import number, written_number
 
 _NAMED = re.compile(r'"?sep=([^"\r\n])"?(?:\r?\n|\r)', re.IGNORECASE)  # as spreadsheets write it
 _BLOCK = 20_000  # rows that are text at the same time
@@ -113,104 +111,42 @@ def _beginning(text: io.TextIOBase, source: str) -> str:
 def _collect(
     reader: Any, dialect: Dialect, roles: Roles, source: str, progress: Callable[[str], None] | None
 ) -> Table:
-    rows = _Rows(reader, dialect, source)
-    found = _Columns(dialect, _with_ids(rows, without_absent(roles, dialect.columns)), source)
-    width, total, most = len(found.evidence), 0, 0
+    """The table of the rows, collected column by column in blocks."""
+    rows, titles, marks = _Rows(reader, dialect, source), dialect.columns, dialect.decimals
+    texts = [number(cell, mark) is None for cell, mark in zip(rows.peek(), marks, strict=False)]
+    roles = with_ids(roles, titles, texts)
+    special, evidence = assign_roles(titles, roles, source)
+    names: dict[str, list[str]] = {role: [] for role in special if role != "weight"}
+    kept: dict[int, Any] = {
+        place: Labels(titles[place])
+        if roles.labels
+        else Cells(titles[place], marks[place], words=roles.mixed)
+        for place in evidence
+    }
+    if "weight" in special:
+        place = special["weight"]
+        kept[place] = Cells(titles[place], marks[place], words=False)
+    width, total, most = len(evidence), 0, 0
     for block in rows:
         total += len(block)
         instead = "use a smaller file, or NPY, which is mapped, not read"
         reserve((2 * total, width), np.float64, f"the table in {source}", instead)
-        found.add(list(zip(*block, strict=True)), rows.lines)
+        cells = list(zip(*block, strict=True))
+        for role, held in names.items():
+            held += map(from_cell, cells[special[role]])
+        for place, column in kept.items():
+            column.add(cells[place], rows.lines)
+            if column.strange and not column.words:
+                fix = "make it a number, or leave the column out with --drop, --id-column or "
+                where = no_number(column.finish())
+                raise InputError(f"{source}, {where}: {fix}--class-column")
         if progress is not None:
             most = most or int(SHARE * memory_budget() / (16 * width))
             progress(f"{total:,} rows; memory holds at most {most:,}")
     if not total:
         raise InputError(f"{source} has a header but no rows")
-    return found.table()
-
-
-class _Columns:
-    """Names, numbers and labels, collected column by column."""
-
-    def __init__(self, dialect: Dialect, roles: Roles, source: str) -> None:
-        self.titles, self.roles, self.source = dialect.columns, roles, source
-        self.special, self.evidence = assign_roles(self.titles, roles, source)
-        self.names: dict[str, list[str]] = {role: [] for role in self.special if role != "weight"}
-        self.coders: list[dict[str, int]] = [{} for _ in self.evidence]
-        self.labels: list[np.ndarray] = []
-        worded = self.evidence if roles.mixed else []
-        numeric = [] if roles.labels else self.evidence
-        numeric = [*numeric, *(self.special[role] for role in self.special if role == "weight")]
-        self.read = {
-            place: Cells(self.titles[place], dialect.decimals[place], words=place in worded)
-            for place in numeric
-        }
-
-    def add(self, cells: list[tuple[str, ...]], lines: list[int]) -> None:
-        """Add the cells of a block, which stood on these lines."""
-        for role, names in self.names.items():
-            names += map(from_cell, cells[self.special[role]])
-        for place, column in self.read.items():
-            column.add(cells[place], lines)
-            if column.strange and not column.words:
-                fix = "make it a number, or leave the column out with --drop, --id-column or "
-                where = no_number(column.finish())
-                raise InputError(f"{self.source}, {where}: {fix}--class-column")
-        if self.roles.labels:
-            coded = zip(self.evidence, self.coders, strict=True)
-            found = [_codes(cells[place], coder) for place, coder in coded]
-            self.labels.append(np.column_stack(found))
-
-    def table(self) -> Table:
-        raws = {place: column.finish() for place, column in self.read.items()}
-        held: dict[str, Any] = {**self.names}
-        if "weight" in self.special:
-            held["weight"] = raws[self.special["weight"]].numbers
-        titles = {role: self.titles[place] for role, place in self.special.items()}
-        if self.roles.mixed:
-            taken = [raws[place] for place in self.evidence]
-            return mixed_table(taken, held, titles, self.roles, self.source)
-        if self.roles.labels:
-            values = np.concatenate(self.labels)
-        else:
-            values = np.column_stack([np.asarray(raws[place].numbers) for place in self.evidence])
-        return Table(
-            values,
-            [self.titles[place] for place in self.evidence],
-            held.get("id"),
-            titles.get("id"),
-            held.get("weight"),
-            held.get("classes"),
-            self.source,
-            label_names=[list(coder) for coder in self.coders] if self.roles.labels else None,
-        )
-
-
-def _with_ids(rows: _Rows, roles: Roles) -> Roles:
-    """By default the first column holds ids if it is text beside numbers, has no title, or is
-    called "id".
-    """
-    columns, header = rows.dialect.columns, rows.dialect.header
-    if roles.id is None and roles.usual_id in columns:
-        return roles._replace(id=roles.usual_id)
-    taken = (roles.weight, roles.classes, *listed(roles.drop, columns))
-    if roles.id is not None or len(columns) < 2 or columns[0] in taken or not rows.peek():
-        return roles
-    asked = columns[0] in listed(roles.keep or (), columns)
-    title = columns[0].strip().lower() if header else "-"
-    marks = rows.dialect.decimals
-    texts = [number(cell, mark) is None for cell, mark in zip(rows.peek(), marks, strict=False)]
-    if roles.keep is not None and (roles.reading is not None or not roles.mixed):
-        found = columns[0] not in roles.keep
-    elif roles.mixed:  # whether a column of text holds ids is told from all of it
-        beside = texts[0] and roles.keep is not None and not all(texts)
-        found = not title or (not asked and (title in ID_TITLES or beside))
-    else:
-        called = title in ("name", "object", "key", "cell", "sample")
-        found = not title or title in ID_TITLES or (called and (roles.labels or texts[0]))
-        found = found or (texts[0] and not roles.labels and not all(texts))
-    name = columns[0] if columns.count(columns[0]) == 1 else "0"
-    return roles._replace(id=name) if found else roles
+    raws = {place: column.finish() for place, column in kept.items()}
+    return as_table(titles, (special, evidence), raws, names, roles, source)
 
 
 class _Rows:
@@ -249,17 +185,6 @@ class _Rows:
                     )
             self.lines = [line for line, _ in block]
             yield [row for _, row in block]
-
-
-def _codes(cells: tuple[str, ...], coder: dict[str, int]) -> np.ndarray:
-    """Labels of a column as 0, 1, ... in order of appearance, -1 where there is none."""
-    values = [
-        -1
-        if (label := cell.strip()) == "-1" or label.lower() in MISSING
-        else coder.setdefault(label, len(coder))
-        for cell in cells
-    ]
-    return np.array(values, dtype=np.int32)
 
 
 class Dialect(NamedTuple):
@@ -339,10 +264,7 @@ def _cut(sample: str, delimiter: str) -> list[list[str]]:
 
 
 def _fitness(rows: list[list[str]], delimiter: str) -> tuple[float, float, int]:
-    """Steadiness of the number of cells, share of numbers, number of cells.
-
-    One cell per line is the last resort.
-    """
+    """Steadiness of the number of cells, share of numbers, number of cells."""
     body = rows[1:] or rows
     width, steady = Counter(map(len, body)).most_common(1)[0]
     if width == 1:
@@ -362,10 +284,7 @@ def _decimals(rows: list[list[str]], delimiter: str, width: int) -> list[str]:
 
 
 def _decimal(cells: Sequence[str], delimiter: str) -> str:
-    """A comma where some cells are numbers only that way, and none only with a point.
-
-    "1,234" may be either: thousands where commas also stand between cells, else decimals.
-    """
+    """A comma where some cells are numbers only that way, and none only with a point."""
     commas = [cell for cell in cells if "," in cell and written_number(cell, ",") is not None]
     decided = any(written_number(cell, ".") is None for cell in commas)
     points = any(

@@ -6,8 +6,6 @@ import re
 from datetime import datetime
 from typing import NamedTuple
 
-__all__ = ["MISSING", "NO_WORD", "Written", "as_day", "number", "truth_words", "written_number"]
-
 MISSING = frozenset(
     {"", "na", "n/a", "n.a.", "nan", "null", "none", "?", ".", "-", "--"}
     | {"#n/a", "#na", "#value!", "#div/0!", "#ref!", "#num!"}  # as spreadsheets write them

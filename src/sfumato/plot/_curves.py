@@ -15,17 +15,6 @@ from ..metrics import ConsensusDistribution
 from ..selection.choose import Choice
 from ._style import Axes, axes_or_new, literal, palette
 
-__all__ = [
-    "calibration",
-    "cluster_numbers",
-    "conjugate",
-    "consensus_cdf",
-    "history",
-    "information",
-    "model_search",
-    "selection",
-]
-
 
 @documented
 def calibration(

@@ -25,8 +25,6 @@ from ._style import (
     thin,
 )
 
-__all__ = ["levels", "memberships", "profiles", "scatter", "simplex", "uncertainty"]
-
 
 @documented
 def memberships(

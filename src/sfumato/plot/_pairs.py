@@ -13,8 +13,6 @@ from ..array.types import ArrayLike, Similarity
 from ..array.validation import check_weights
 from ._style import Axes, Names, as_memberships, axes_or_new, literal, ordering
 
-__all__ = ["block_means", "contingency", "heat_map", "reconstruction", "similarity"]
-
 
 def block_means(W: Any, memberships: Any = None, *, blocks: int = 200) -> np.ndarray:
     """Mean similarity between consecutive groups of objects: a small picture of a matrix of any

@@ -19,19 +19,6 @@ if TYPE_CHECKING:
 else:
     Axes = Any
 
-__all__ = [
-    "Axes",
-    "Names",
-    "as_memberships",
-    "axes_or_new",
-    "blend",
-    "cluster_names",
-    "legend_above",
-    "literal",
-    "ordering",
-    "palette",
-    "thin",
-]
 
 Names = Sequence[Any] | None  # one name for each cluster, row or column; their numbers if None
 

@@ -28,8 +28,6 @@ from ._profiles import (
     with_ratios,
 )
 
-__all__ = ["Plane", "describe", "plane", "rules"]
-
 
 def describe(
     X: Any,

@@ -10,8 +10,6 @@ import numpy as np
 from ..array.arrays import to_numpy
 from ..engine.levels import Level, merged
 
-__all__ = ["Facts", "curve_of_choice", "curve_of_model", "facts_of", "level_names", "levels_of"]
-
 
 class Facts(NamedTuple):
     """What a report tells beside memberships and data; each may be left out."""

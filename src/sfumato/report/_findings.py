@@ -11,8 +11,6 @@ from ..memberships import margin, sizes
 from ..plot import palette
 from ._facts import Facts
 
-__all__ = ["Finding", "answer", "doubtful", "trust"]
-
 SURE, SHARED = 0.9, 0.2  # largest membership of a sure object, margin of a shared one
 
 

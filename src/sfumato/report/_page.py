@@ -16,8 +16,6 @@ from ..plot import palette
 from ._facts import Facts
 from ._profiles import amount
 
-__all__ = ["fill", "live_data", "overview"]
-
 
 def fill(**content: Any) -> str:
     """The template, filled in; every name in it is shown as text."""

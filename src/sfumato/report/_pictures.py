@@ -18,8 +18,6 @@ from ..array.text import plain
 from ..plot._pairs import heat_map
 from ._facts import Facts
 
-__all__ = ["Picture", "pictures"]
-
 _LIGHT = {
     "paper": "#fdfeff",
     "ink": "#1d2530",
@@ -167,10 +165,7 @@ def _untitled(ax: Any) -> Any:
 
 
 def _images(draw: Callable[[Any], Any], height: float) -> tuple[str, str]:
-    """The picture for light and for dark screens, as data addresses.
-
-    The same numbers give the same bytes.
-    """
+    """The picture for light and for dark screens, as data addresses."""
     light = _svg(draw, height)
     dark = light
     for part, colour in _LIGHT.items():

@@ -17,21 +17,6 @@ from ..data.features import refuse_same_names
 from ..io.columns import Column
 from ..memberships import check_memberships
 
-__all__ = [
-    "ColumnProfile",
-    "Contrast",
-    "amount",
-    "as_columns",
-    "contrasts",
-    "missing",
-    "profiles",
-    "sentence",
-    "shown_value",
-    "telling",
-    "title",
-    "with_ratios",
-]
-
 # Cohen (1988), Statistical Power Analysis: a difference of half a standard deviation is visible to
 # the naked eye, one of 0.8 is large. Beyond twice that, groups hardly overlap: "very".
 VISIBLE, LARGE = 0.5, 1.6
