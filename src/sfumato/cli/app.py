@@ -5,6 +5,7 @@ A new command is a function here, in the order in which help lists them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -51,63 +52,44 @@ def _root(
 
 
 @command()
-@o.takes(reading=o.Reading, writing=o.Writing)
-def fit(
-    *,
-    data: o.DataFile,
-    model: o.Model = None,
-    clusters: o.Clusters = None,
-    similarity: o.Similarity = None,
-    weight_column: o.WeightColumn = None,
-    reading: o.Reading,
-    writing: o.Writing,
-) -> None:
+@o.asks()
+def fit(*, asked: o.Request) -> None:
     """Cluster the rows of a table.
 
     Writes a folder with memberships, a summary, the model and a report. With --similarity
     precomputed the table is a similarity matrix.
     """
     from .fitting import run
-    from .models import Request
 
-    roles = reading.roles(weight=weight_column, mixed=similarity != "precomputed")
-    asked = {"model": model, "clusters": clusters, "similarity": similarity, **reading.model()}
-    run(Request(data=data, roles=roles, **asked, **writing._asdict()))
+    run(asked)
 
 
 @command()
-@o.takes(reading=o.Reading, writing=o.Writing)
+@o.asks("data", "model", "similarity", "weight_column")
 def consensus(
     *,
     data: Annotated[
         str,
-        typer.Argument(
-            metavar="DATA",
-            help="Labelings, one clustering per column; or features, with --features. - for "
-            "standard input.",
+        o.argument(
+            "DATA",
+            "Labelings, one clustering per column; or features, with --features. - for standard "
+            "input.",
         ),
     ],
     features: Annotated[
         bool, o.option("--features", "DATA holds features: make the clusterings first.")
     ] = False,
-    clusters: o.Clusters = None,
-    reading: o.Reading,
-    writing: o.Writing,
+    asked: o.Request,
 ) -> None:
     """Combine many clusterings into a soft one."""
     from .fitting import run
-    from .models import Request
 
-    roles = reading.roles(labels=not features, mixed=features)
-    asked = {"model": "consensus", "clusters": clusters, **reading.model()}
-    run(Request(data=data, roles=roles, **asked, **writing._asdict()))
+    run(replace(asked, data=data, model="consensus", labels=not features))
 
 
 @command()
 def predict(
-    model: Annotated[
-        Path, typer.Argument(metavar="RESULT", help="Result folder of an earlier fit.")
-    ],
+    model: Annotated[Path, o.argument("RESULT", "Result folder of an earlier fit.")],
     data: o.DataFile,
     clusters: Annotated[
         int | None,
@@ -131,12 +113,8 @@ def predict(
 
 @command()
 def score(
-    first: Annotated[
-        str, typer.Argument(metavar="A", help="Labels or memberships: a file or a result folder.")
-    ],
-    second: Annotated[
-        str, typer.Argument(metavar="B", help="The other clustering of the same objects.")
-    ],
+    first: Annotated[str, o.argument("A", "Labels or memberships: a file or a result folder.")],
+    second: Annotated[str, o.argument("B", "The other clustering of the same objects.")],
     column: Annotated[
         str | None, o.option("--column", "Labels, where a file has several columns.", "COLUMN")
     ] = None,
@@ -153,15 +131,12 @@ def score(
 
 
 @command()
-@o.takes(reading=o.Reading)
+@o.asks("clusters", "levels", "out", "table", "strict", "resume")
 def choose(
     *,
-    data: o.DataFile,
-    model: o.Model = None,
     lowest: Annotated[int, o.option("--from", "Fewest clusters.", "K", min=1)] = 1,
     highest: Annotated[
-        int | None,
-        o.option("--to", "Most clusters; else as fit --clusters auto.", "K", min=1),
+        int | None, o.option("--to", "Most clusters; else as fit --clusters auto.", "K", min=1)
     ] = None,
     criterion: Annotated[
         str,
@@ -175,42 +150,24 @@ def choose(
     labelings: Annotated[
         bool, o.option("--labelings", "DATA holds labelings (with --model consensus).")
     ] = False,
-    similarity: o.Similarity = None,
-    weight_column: o.WeightColumn = None,
     plot: Annotated[
         Path | None, o.option("--plot", "Draw the curve: PNG, SVG or PDF.", "FILE")
     ] = None,
-    force: o.Force = False,
-    as_json: o.Json = False,
-    quiet: o.Quiet = False,
-    reading: o.Reading,
+    asked: o.Request,
 ) -> None:
     """How many clusters? A score for each number.
 
     The answer is the same as that of fit --clusters auto.
     """
     from .choosing import choose
-    from .models import Request
 
-    mixed = not labelings and similarity != "precomputed"
-    roles = reading.roles(weight=weight_column, labels=labelings, mixed=mixed)
     numbers = None if highest is None and lowest == 1 else range(lowest, (highest or 20) + 1)
-    asked = Request(
-        data=data,
-        roles=roles,
-        model=model,
-        similarity=similarity,
-        force=force,
-        as_json=as_json,
-        quiet=quiet,
-        **reading.model(),
-    )
-    choose(asked, numbers, criterion, plot)
+    choose(replace(asked, labels=labelings), numbers, criterion, plot)
 
 
 @command()
 def report(
-    result: Annotated[Path, typer.Argument(metavar="RESULT", help="Result folder.")],
+    result: Annotated[Path, o.argument("RESULT", "Result folder.")],
     out: Annotated[
         Path | None,
         o.option("--out -o", "HTML file; else report.html in the folder.", "FILE"),
@@ -234,9 +191,7 @@ def models(as_json: o.Json = False) -> None:
 
 @command()
 def inspect(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Data file, result folder or model file.")
-    ],
+    file: Annotated[str, o.argument("FILE", "Data file, result folder or model file.")],
     as_json: o.Json = False,
 ) -> None:
     """Say what a file holds.
@@ -268,12 +223,10 @@ def demo(
 def reproduce(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="EXPERIMENT",
-            help=(
-                "similarity-table, similarity-figures, consensus-table, discriminative-table, "
-                "rounding-table, cluster-kernel-table, learning-table, mixture-steps or all."
-            ),
+        o.argument(
+            "EXPERIMENT",
+            "similarity-table, similarity-figures, consensus-table, discriminative-table, "
+            "rounding-table, cluster-kernel-table, learning-table, mixture-steps or all.",
         ),
     ],
     out: Annotated[Path, o.option("--out -o", "Folder for tables and pictures.", "FOLDER")] = Path(

@@ -12,17 +12,15 @@ from ..io.output import Output, check_file
 from ..report._facts import curve_of_choice
 from ..selection import verdict
 from .evidence import agreement_of_resamples, on_one_scale, prepare
-from .models import Request, check_model, estimator_of, first_choice
+from .models import check_model, first_choice, make
+from .options import Request
 from .terminal import Terminal, finite
 
 
 def automatic(
     model: str, estimator: Estimator, table: Table, terminal: Terminal
 ) -> tuple[list[str], dict[str, Any] | None]:
-    """Set the estimator to the number of clusters that the data support.
-
-    Gives warnings and the curve.
-    """
+    """Set the estimator to the number of clusters the data support; warnings and the curve."""
     if estimator.chooses_n_clusters == "auto":  # the fit itself searches
         estimator.set_params(n_clusters="auto")
     if estimator.chooses_n_clusters in ("auto", "always"):
@@ -85,9 +83,9 @@ def _chosen(
     with terminal.progress("reading") as advance:
         table = read(asked.data, asked.roles, advance)
     asked = replace(asked, model=asked.model or first_choice(table))
-    estimator = estimator_of(asked, None)
+    estimator = make(asked.model, None, **asked.told)
     table = on_one_scale(table, asked, estimator, terminal)
-    prepare(estimator, table, asked.model, asked.roles)
+    prepare(estimator, table, asked.model, asked.labels)
     choice, _ = _search(estimator, table, asked.model, candidates, criterion, terminal)
     with terminal.progress("comparing with resamples"):
         return choice, agreement_of_resamples(choice.estimator, table, asked.seed)

@@ -16,7 +16,6 @@ from ..io.results import read_summary
 from ..io.saving import untrusted
 from .evidence import advice, set_aside
 from .models import ALIASES
-from .scaling import missing
 from .terminal import Terminal
 
 
@@ -37,20 +36,15 @@ def inspect(file: str, as_json: bool) -> None:
 def _folder(path: Path) -> dict[str, Any]:
     summary = read_summary(path)
     wanted = ("model", "n_objects", "n_clusters", "certainty", "converged", "seed", "created")
-    return {
-        "kind": "result folder",
-        **{key: summary.get(key) for key in wanted},
-        "data": summary["input"]["name"],
-    }
+    facts = {key: summary.get(key) for key in wanted}
+    return {"kind": "result folder", **facts, "data": summary["input"]["name"]}
 
 
 def _model(path: Path) -> dict[str, Any]:
     strange = untrusted(path)
-    return {
-        "kind": "saved model",
-        "types from outside": ", ".join(strange) or "none",
-        "would be loaded": not strange,
-    }
+    outside = ", ".join(strange) or "none"
+    facts = {"types from outside": outside, "would be loaded": not strange}
+    return {"kind": "saved model", **facts}
 
 
 def _data(file: str) -> dict[str, Any]:
@@ -67,8 +61,7 @@ def _data(file: str) -> dict[str, Any]:
         what, _, names = note.partition(": ")
         facts[what if names else f"note {place + 1}"] = names or note
     if table.fields is not None:
-        used = [column for column in table.fields if column.used]
-        facts["missing cells"] = sum(missing(column) for column in used)
+        facts["missing cells"] = sum(column.missing for column in table.used)
     elif not sp.issparse(table.values) and table.values.dtype.kind == "f":
         facts["missing cells"] = int(np.isnan(table.values).sum())
     if sp.issparse(table.values):
@@ -88,22 +81,16 @@ def _own_columns(table: Table) -> list[str]:
 
 def list_models(as_json: bool) -> None:
     """A line for every model: its name, what it reads, and when to use it."""
+    other = {name: f" ({alias})" for alias, name in ALIASES.items()}
+    rows, held = [], {}
+    for model in models.MODELS:
+        if name := model.command:
+            rows.append([name + other.get(name, ""), ", ".join(model.evidence), model.summary])
+            held[name] = {"estimator": model.name, "evidence": model.evidence}
+            held[name]["summary"] = model.summary
     terminal = Terminal(as_json=as_json)
-    known = [model for model in models.MODELS if model.command]
-    other = {name: alias for alias, name in ALIASES.items()}
-    rows = []
-    for model in known:
-        alias = f" ({other[model.command]})" if model.command in other else ""
-        rows.append([f"{model.command}{alias}", ", ".join(model.evidence), model.summary])
     terminal.table("Models of sfumato fit --model", ["model", "reads", "use it for"], rows)
-    parts = ("evidence", "summary")
-    terminal.record(
-        {
-            str(model.command): {"estimator": model.name}
-            | {part: getattr(model, part) for part in parts}
-            for model in known
-        }
-    )
+    terminal.record(held)
 
 
 def _looks_like(table: Table) -> str:

@@ -100,8 +100,6 @@ def rescued(action: Callable[[], str]) -> Iterator[None]:
     """Within this context ``action`` is called if a stop does not take effect in time.
 
     It returns the message to show.
-
-    A stop that takes effect ends the waiting.
     """
     global _rescue
     earlier, _rescue = _rescue, action

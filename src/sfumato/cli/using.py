@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ..array.types import Array
 from ..io import InputError, Roles, Table, read, read_result
 from ..io.output import Output, check_file
 from ..io.reading import quoted
-from ..io.results import has_noise, read_memberships, read_summary, write_memberships
+from ..io.results import has_noise, read_memberships, read_summary, text_file, write_memberships
 from ..io.saving import load
 from ..memberships import check_memberships
 from .evidence import as_fitted, roles_of_fitted
@@ -36,17 +37,18 @@ def predict(
 ) -> None:
     """Memberships of the objects in ``data``, by the model in a result folder."""
     terminal = Terminal(quiet=quiet)
-    if str(out) == "-":
+
+    def write(file: TextIO) -> None:
+        write_memberships(file, memberships, ids, noise=noise)
+
+    claim = nullcontext() if str(out) == "-" else Output(out, check_file("--out"), force=force)
+    with claim as output:
         memberships, ids, noise = _predicted(model, data, id_column, n_clusters, terminal)
-        write_memberships(sys.stdout, memberships, ids, noise=noise)
-        return
-    with Output(out, check_file("--out"), force=force) as output:
-        memberships, ids, noise = _predicted(model, data, id_column, n_clusters, terminal)
-        with (
-            output.file() as partial,
-            partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
-        ):
-            write_memberships(file, memberships, ids, noise=noise)
+        if output is None:
+            write(sys.stdout)
+            return
+        with output.file() as partial, text_file(partial) as file:
+            write(file)
     terminal.say(f"{len(memberships):,} objects: {out}")
 
 
@@ -59,11 +61,10 @@ def _predicted(
     with terminal.progress("reading") as advance:
         table = read(data, roles_of_fitted(held, id_column), advance)
     estimator = load(model / "model.skops")
-    values = (
-        as_fitted(table, held, summary["model"], terminal)
-        if names is None
-        else _recode(table, names)
-    )
+    if names is None:
+        values = as_fitted(table, held, summary["model"], terminal)
+    else:
+        values = _recode(table, names)
     level = {} if n_clusters is None else {"n_clusters": n_clusters}
     with terminal.heard(), damaged(f"{plain(model, 200)}: the model cannot be used"):
         found = np.asarray(estimator.predict_proba(values, **level))

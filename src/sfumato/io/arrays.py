@@ -21,16 +21,12 @@ from ..array.text import plain
 from ..array.types import Array
 from .reading import InputError, Roles, Table, assign_roles, quoted
 
-# Names by which the array to cluster is found among several, the likeliest first.
-_KNOWN = "X features W similarity L labelings counts U memberships data arr_0"
-
 
 def _check_header(stream: Any, size: int, source: str) -> tuple[tuple[int, ...], np.dtype]:
     """Shape and type that an NPY header declares, for a file of this size."""
     try:
-        version = np.lib.format.read_magic(stream)
-        first = version == (1, 0)
         form = np.lib.format
+        first = form.read_magic(stream) == (1, 0)
         read = form.read_array_header_1_0 if first else form.read_array_header_2_0
         shape, _, dtype = read(stream)
     except (ValueError, EOFError, OSError, SyntaxError) as error:
@@ -58,9 +54,7 @@ def read_npy(path: Path, source: str, roles: Roles) -> Table:
 
 
 def read_npz(path: Path, source: str, roles: Roles) -> Table:
-    """The array in an NPZ file: the only one, the one with a well-known name, or a sparse matrix of
-    SciPy.
-    """
+    """The array in an NPZ file: the only one, a well-known name, or a sparse matrix of SciPy."""
     try:
         with zipfile.ZipFile(path) as archive:
             held = [info for info in archive.infolist() if info.filename.endswith(".npy")]
@@ -76,14 +70,7 @@ def read_npz(path: Path, source: str, roles: Roles) -> Table:
             return _choose(arrays, path, source, roles)
     except (InputError, MemoryError, FileNotFoundError, PermissionError):
         raise
-    except (
-        ValueError,
-        IndexError,
-        zipfile.BadZipFile,
-        EOFError,
-        NotImplementedError,
-        OSError,
-    ) as error:
+    except Exception as error:  # whatever a damaged archive makes the readers stumble over
         raise InputError(f"{source} is not a whole NPZ file: {plain(error, 80)}") from error
 
 
@@ -95,7 +82,8 @@ def _choose(arrays: Any, path: Path, source: str, roles: Roles) -> Table:
         return _as_table(sp.csr_array(matrix), None, source, roles)
     ids = next((arrays[name] for name in ("ids", "names") if name in names), None)
     flat = [name for name in names if name not in ("ids", "names")]
-    name = flat[0] if len(flat) == 1 else next(filter(flat.__contains__, _KNOWN.split()), None)
+    known = "X features W similarity L labelings counts U memberships data arr_0"  # likeliest first
+    name = flat[0] if len(flat) == 1 else next(filter(flat.__contains__, known.split()), None)
     if name is None:
         raise InputError(
             f"{source} holds several arrays ({quoted(flat)}): call the one to cluster 'X', or save "
@@ -248,9 +236,7 @@ def _read_body(stream: Any, header: _Header, source: str) -> np.ndarray:
 
 
 def _entries(body: np.ndarray, header: _Header, source: str) -> Any:
-    """The matrix of the lines of the body; of a symmetric one, entries on and below the diagonal
-    stand for those above.
-    """
+    """The matrix of the lines; of a symmetric one those below the diagonal stand for all."""
     if header.dense and header.symmetry == "general":
         return body[:, 0].reshape(header.shape, order="F")
     if header.dense:  # by columns, without the places

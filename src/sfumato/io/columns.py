@@ -93,10 +93,7 @@ class Labels:
 
 
 class Cells:
-    """Collects one column of a text file, block by block.
-
-    Without ``words`` every cell that is no number counts as an error.
-    """
+    """Collects one column of a text file; without ``words`` every cell must be a number."""
 
     def __init__(self, name: str, decimal: str, *, words: bool = True) -> None:
         self.name, self.decimal, self.words = name, decimal, words
@@ -295,9 +292,7 @@ def encoded_names(columns: Sequence[Column]) -> list[list[str]]:
 
 
 def encode(columns: Sequence[Column], *, one_hot: bool = True) -> np.ndarray:
-    """The used columns as one matrix, NaN where a cell is missing; categories one-hot or as
-    codes.
-    """
+    """The used columns as one matrix, NaN for missing cells; categories one-hot or as codes."""
     blocks = []
     for column in columns:
         if not column.used:
@@ -407,9 +402,7 @@ def _refuse(raws: Sequence[Raw], columns: Sequence[Column], roles: Roles, source
 
 
 def _id_column(columns: Sequence[Column]) -> Column | None:
-    """The column that names the objects: the first of those set aside that differs in every row,
-    repeated rows of text apart.
-    """
+    """The column that names the objects: the first identifier that differs in every row."""
     for column in columns:
         names = _names(column) if column.kind == "identifier" else []
         if names and (column.codes is not None or len(set(names)) == len(names)):

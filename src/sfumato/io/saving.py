@@ -20,7 +20,7 @@ from typing import Any
 
 from ..array.memory import reserve
 from ..array.text import plain
-from .moving import whole_file
+from .output import whole_file
 from .reading import InputError, archive_holds
 
 # Rooms of files and pictures: no model is made of what they hold.
@@ -55,28 +55,21 @@ def save(thing: Any, path: Path, token: str = "model") -> None:
 
 def untrusted(path: Path) -> list[str]:
     """Types in a file that are neither plain data nor ours."""
-    _check_size(path)
-    try:
-        found = skops().get_untrusted_types(file=path)
-    except MemoryError:
-        raise
-    except zipfile.BadZipFile as error:
-        raise InputError(
-            f"{plain(path.name)} is damaged, its checksums do not agree: delete it, and fit afresh"
-        ) from error
-    except Exception as error:  # whatever a damaged file makes the reader stumble over
-        raise InputError(f"{plain(path.name)} is not a saved model: {plain(error, 100)}") from error
-    return [name for name in found if name not in _OTHERS and not _is_ours(name)]
-
-
-def _check_size(path: Path) -> None:
-    """Refuse a file that is not a ZIP archive, or unpacks to more than memory holds."""
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(info.file_size for info in archive.infolist())
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
+        reserve((size,), "u1", f"the model in {plain(path.name)}", "it may not be a model at all")
+        found = skops().get_untrusted_types(file=path)
+    except (MemoryError, ImportError):
+        raise
+    except Exception as error:  # whatever a damaged file makes the reader stumble over
+        if isinstance(error, zipfile.BadZipFile) and "CRC" in str(error):
+            raise InputError(
+                f"{plain(path.name)} is damaged, its checksums do not agree: delete it, and fit "
+                "afresh"
+            ) from error
         raise InputError(f"{plain(path.name)} is not a saved model: {plain(error, 100)}") from error
-    reserve((size,), "u1", f"the model in {plain(path.name)}", "it may not be a model at all")
+    return [name for name in found if name not in _OTHERS and not _is_ours(name)]
 
 
 def _is_ours(name: str) -> bool:
@@ -193,10 +186,7 @@ class Checkpoint:
             self.write()
 
     def write(self) -> bool:
-        """Write everything kept so far.
-
-        A failed write is reported once, and the last good file stays.
-        """
+        """Write all that is kept; a failure is reported once, and the last good file stays."""
         began = time.monotonic()
         try:
             if self.mine != self.path.exists():
@@ -229,10 +219,7 @@ class Checkpoint:
 
 
 def check_checkpoint(path: Path, *, wanted: bool) -> None:
-    """Refuse a file in the place of a checkpoint that is none.
-
-    And one that is, unless it is wanted.
-    """
+    """Refuse a file in the place of a checkpoint that is none, or one that is not wanted."""
     if not os.path.lexists(path):
         return
     if not path.is_file() or not archive_holds(path, "schema.json"):

@@ -33,16 +33,15 @@ _SAMPLE, _LONGEST = 2**18, 2**26  # characters from which the dialect is told: a
 def read_text(
     path: Path, source: str, roles: Roles, report: Callable[..., None] | None = None
 ) -> Table:
-    """The table in a text file.
-
-    ``report`` is called with the share of the file that has been read, and how much that is.
-    """
+    """The table in a text file; ``report`` is called with the share that has been read."""
     size = max(path.stat().st_size, 1)
     try:
         with path.open("rb") as raw, _decoded(raw, roles.encoding) as text:
-            progress = (
-                None if report is None else (lambda text: report(min(1.0, raw.tell() / size), text))
-            )
+
+            def progress(said: str) -> None:
+                if report is not None:
+                    report(min(1.0, raw.tell() / size), said)
+
             return read_stream(text, source, roles, progress)
     except UnicodeDecodeError as error:
         raise InputError(
@@ -188,9 +187,7 @@ class _Rows:
 
 
 class Dialect(NamedTuple):
-    """How to cut lines into cells and read the numbers of each column, and how many lines stand
-    above the table.
-    """
+    """How to cut lines into cells and read their numbers; lines that stand above the table."""
 
     delimiter: str
     decimals: list[str]
@@ -202,10 +199,7 @@ class Dialect(NamedTuple):
 def sniff(
     sample: str, source: str, *, header: bool | None = None, delimiter: str | None = None
 ) -> Dialect:
-    """The dialect of the text that begins with ``sample``.
-
-    A first line ``sep=;`` names the delimiter and is not part of the table.
-    """
+    """The dialect of a text by its beginning; a first line ``sep=;`` names the delimiter."""
     if (named := _NAMED.match(sample)) is not None:
         found = sniff(sample[named.end() :], source, header=header, delimiter=delimiter or named[1])
         return found._replace(above=found.above + 1)
@@ -228,7 +222,8 @@ def sniff(
     width = Counter(len(row) for row in rows[1:] or rows).most_common(1)[0][0]
     above, titles = _title_lines(sample, mark, width)
     rows = rows[titles:]
-    decimals = _decimals(rows[1:] or rows, mark, width)
+    whole = [row for row in rows[1:] or rows if len(row) == width]
+    decimals = [_decimal(cells, mark) for cells in zip(*whole, strict=True)] or ["."] * width
     has_header = _has_header(rows, decimals) if header is None else header
     if not has_header:
         return Dialect(mark, decimals, False, [str(place) for place in range(width)], above)
@@ -256,8 +251,8 @@ def _reader(sample: str, delimiter: str) -> Any:
 
 def _cut(sample: str, delimiter: str) -> list[list[str]]:
     """Some rows of the sample, cut into cells."""
-    rows = islice(_reader(sample, delimiter), 200)
     try:
+        rows = islice(_reader(sample, delimiter), 200)
         return [row for row in rows if any(cell.strip() for cell in row)]
     except csv.Error:
         return []
@@ -277,14 +272,12 @@ def _fitness(rows: list[list[str]], delimiter: str) -> tuple[float, float, int]:
     return steady / len(body), numeric / len(cells), width
 
 
-def _decimals(rows: list[list[str]], delimiter: str, width: int) -> list[str]:
-    """What stands before the decimals, column by column."""
-    whole = [row for row in rows if len(row) == width]
-    return [_decimal(cells, delimiter) for cells in zip(*whole, strict=True)] or ["."] * width
-
-
 def _decimal(cells: Sequence[str], delimiter: str) -> str:
-    """A comma where some cells are numbers only that way, and none only with a point."""
+    """What stands before the decimals of a column.
+
+    A comma where some cells are numbers only that way, and none only with a point. "1,234" may be
+    either: thousands where commas also stand between cells, else decimals.
+    """
     commas = [cell for cell in cells if "," in cell and written_number(cell, ",") is not None]
     decided = any(written_number(cell, ".") is None for cell in commas)
     points = any(

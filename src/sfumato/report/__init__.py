@@ -19,13 +19,12 @@ from ..array.arrays import to_numpy
 from ..array.text import plain
 from ..engine.levels import regroup
 from ..io.columns import encode, encoded_names
-from ..io.moving import whole_file
+from ..io.output import whole_file
 from ..memberships import check_memberships
 from ..selection import verdict as judge
 from ._description import describe, plane
 from ._facts import Facts, facts_of, level_names, levels_of
-from ._findings import answer, doubtful, trust
-from ._page import fill, live_data, overview
+from ._page import answer, doubtful, fill, live_data, overview, trust
 from ._pictures import pictures
 from ._profiles import ColumnProfile, as_columns, profiles
 
@@ -102,7 +101,10 @@ def render(
         names=names,
         verdict=facts.verdict,
         trust=trust(U, facts),
-        metrics={key: _number(value) for key, value in (facts.metrics or {}).items()},
+        metrics={
+            key: f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+            for key, value in (facts.metrics or {}).items()
+        },
         made=facts.made or {},
     )
 
@@ -145,10 +147,6 @@ def _views(
             }
         )
     return views
-
-
-def _number(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
 def write(path: str | Path, model: Any, X: Any = None, **options: Any) -> Path:

@@ -81,8 +81,7 @@ def levels_of(
 ) -> tuple[np.ndarray, list[Level]]:
     """Memberships (n, F) at the finest level shown, and the levels from coarse to fine.
 
-    A model knows its levels; of memberships alone, clusters are merged. Levels have at least two
-    clusters, apart from the answer, and at most ``most``.
+    A model knows its levels; of memberships alone, clusters are merged.
     """
     if hasattr(type(model), "levels_"):
         found = list(model.levels_)

@@ -1,4 +1,4 @@
-"""The page: template, style, script and the data that the script reads."""
+"""What stands on the page: figures, sentences and the data of the script; and the page itself."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..array.text import plain
+from ..memberships import margin, sizes
 from ..plot import palette
+from ._description import borderline, typical
 from ._facts import Facts
-from ._profiles import amount
+from ._profiles import shown_mean
+
+_SURE, _SHARED = 0.9, 0.2  # largest membership of a sure object, margin of a shared one
 
 
 def fill(**content: Any) -> str:
@@ -42,7 +46,7 @@ def _hash(text: str) -> str:
 
 
 def overview(description: Mapping[str, Any], count: int = 8) -> list[dict[str, Any]]:
-    """The columns that differ most, with a shade from -4 to 4 and a value for every cluster.
+    """The columns that differ most, with a value for every cluster, and a shade from -4 to 4.
 
     A shade is half a standard deviation from the mean of all objects.
     """
@@ -56,13 +60,6 @@ def overview(description: Mapping[str, Any], count: int = 8) -> list[dict[str, A
     return found
 
 
-def shown_mean(value: float, kind: str) -> str:
-    """A mean, a share or a day as people read it."""
-    if kind == "category":
-        return f"{value:.0%}"
-    return str(np.datetime64(round(value), "D")) if kind == "date" else amount(value)
-
-
 def live_data(
     finest: np.ndarray,
     names: Sequence[Any],
@@ -70,9 +67,7 @@ def live_data(
     facts: Facts,
     classes: Sequence[Any] | None,
 ) -> str | None:
-    """What the script needs, as JSON that cannot end the element it stands in; None where there
-    are more than thirty clusters.
-    """
+    """What the script needs, as JSON that cannot end its element; None beyond thirty clusters."""
     if finest.shape[1] > 30:
         return None
     n, told = len(finest), facts.description or {}
@@ -83,10 +78,7 @@ def live_data(
     held = {
         "names": [plain(names[int(i)], 80) for i in places],
         "memberships": np.rint(1000 * finest[places]).astype(int).tolist(),
-        "colours": [
-            "#" + "".join(f"{round(255 * part):02x}" for part in colour)
-            for colour in palette(finest.shape[1])
-        ],
+        "colours": _colours(finest.shape[1]),
         "levels": [_live_level(view) for view in views],
         "columns": [plain(name, 40) for name in told.get("columns", [])],
         "rows": [[plain(cell, 40) for cell in row] for row in rows],
@@ -131,4 +123,139 @@ def _planes(facts: Facts) -> dict[str, Any]:
     if telling := (facts.description or {}).get("plane"):
         named = [plain(name, 40) for name in telling["names"]]
         found["telling"] = {"points": telling["points"], "names": named}
+    return found
+
+
+def _colours(k: int) -> list[str]:
+    return ["#" + "".join(f"{round(255 * part):02x}" for part in rgb) for rgb in palette(k)]
+
+
+def answer(
+    U: np.ndarray, names: Sequence[Any], labels: Sequence[str], noise: bool = False
+) -> dict[str, Any]:
+    """Headline figures, and a row for every cluster, ``noise`` in the last."""
+    n, k = U.shape
+    largest, own = U.max(axis=1), U.argmax(axis=1)
+    counts, soft, colours = np.bincount(own, minlength=k), sizes(U), _colours(k)
+    rows = [
+        {
+            "name": labels[cluster],
+            "colour": colours[cluster],
+            "count": int(counts[cluster]),
+            "size": float(soft[cluster]),
+            "share": float(soft[cluster] / n),
+            "certainty": float(largest[own == cluster].mean()) if counts[cluster] else None,
+            "typical": [names[i] for i in typical(U, cluster)],
+        }
+        for cluster in range(k)
+    ]
+    return {
+        "n": n,
+        "k": k - noise,
+        "noise": noise,
+        "certainty": float(largest.mean()),
+        "sure": float((largest >= _SURE).mean()),
+        "shared": int((margin(U) < _SHARED).sum()) if k > 1 else 0,
+        "clusters": rows,
+    }
+
+
+def doubtful(U: np.ndarray, names: Sequence[Any], labels: Sequence[str]) -> list[dict[str, Any]]:
+    """The objects whose best two clusters are nearest to a tie, the nearest first."""
+    colours = _colours(U.shape[1])
+    return [
+        {
+            "name": names[i],
+            "parts": [
+                {"name": labels[c], "colour": colours[c], "value": float(U[i, c])}
+                for c in np.argsort(-U[i], kind="stable")[:3]
+                if U[i, c] >= 0.005
+            ],
+        }
+        for i in borderline(U)
+    ]
+
+
+def trust(U: np.ndarray, facts: Facts) -> list[dict[str, str]]:
+    """What the answer rests on, after the verdict: what is good, worth knowing or a caution."""
+    found = [("caution", text) for text in facts.warnings]
+    found += _number(facts.selection, U.shape[1]) + _against_classes(U, facts.metrics or {})
+    if facts.converged is False:
+        text = "The search stopped before it converged: the memberships may still move. Allow more "
+        found.append(("caution", f"{text}iterations."))
+    found += _sureness(U) + _sizes(U)
+    found += [("note", f"{text[:1].upper()}{text[1:]}.") for text in facts.notes]
+    return [{"kind": kind, "text": text} for kind, text in found]
+
+
+def _number(selection: Mapping[str, Any] | None, k: int) -> list[tuple[str, str]]:
+    """The number of clusters, and how near the next best came."""
+    if selection is None or len(selection["scores"]) < 2:
+        return []
+    scores = dict(zip(selection["n_clusters"], selection["scores"], strict=True))
+    chosen = selection.get("chosen") or k
+    order = [number for number in sorted(scores, key=lambda n: -scores[n]) if number != chosen]
+    others = ", ".join(f"{number} ({scores[number]:.4g})" for number in order[:2])
+    score = f" ({scores[chosen]:.4g})" if chosen in scores else ""
+    text = (
+        f"The number of clusters was chosen by {selection.get('name') or 'score'}, higher being "
+        f"better: {chosen} cluster{'' if chosen == 1 else 's'}{score}; the runners-up are {others}."
+    )
+    return [("note", text)]
+
+
+def _against_classes(U: np.ndarray, metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Calibration of the memberships, where classes are known."""
+    accuracy = metrics.get("matched accuracy")
+    if accuracy is None or U.shape[1] < 2:
+        return []
+    stated = float(U.max(axis=1).mean())
+    gap = stated - float(accuracy)
+    text = (
+        f"Against the known classes {float(accuracy):.0%} of the objects are right, where the mean "
+        f"certainty is {stated:.0%}: "
+    )
+    if abs(gap) <= 0.05:
+        return [("good", text + "memberships are nearly calibrated.")]
+    if gap > 0:
+        return [("caution", text + "the model is overconfident.")]
+    return [("note", text + "the model is less confident than it could be.")]
+
+
+def _sureness(U: np.ndarray) -> list[tuple[str, str]]:
+    n, k = U.shape
+    if k == 1:
+        return []
+    largest = U.max(axis=1)
+    sure, shared = float((largest >= _SURE).mean()), float((margin(U) < _SHARED).mean())
+    text = (
+        f"{sure:.0%} of the objects have a membership of {_SURE:g} or more in one cluster; "
+        f"{shared:.0%} are shared, with their best two clusters less than {_SHARED:g} apart."
+    )
+    found = [("note", text)]
+    # 0 for equal memberships, 1 for certain ones, whatever the number of clusters.
+    if (largest.mean() * k - 1) / (k - 1) < 0.25:
+        text = f"Memberships are uncertain: the evidence hardly separates {k} clusters. Try fewer, "
+        found.append(("caution", f"{text}or another model."))
+    if n > 1 and (largest > 0.999).mean() > 0.98:
+        text = (
+            "Almost every membership is 0 or 1. Far-apart clusters look like this, and so does an "
+            "overconfident model. A second model, or a consensus, is a cheap check."
+        )
+        found.append(("note", text))
+    return found
+
+
+def _sizes(U: np.ndarray) -> list[tuple[str, str]]:
+    n, k = U.shape
+    counts = np.bincount(U.argmax(axis=1), minlength=k)
+    empty = int((counts == 0).sum())
+    small = int(((counts > 0) & (counts < max(3, 0.005 * n))).sum())
+    found = []
+    if empty:
+        text = f"{empty} of the {k} clusters are the label of no object: fewer clusters may be "
+        found.append(("caution", f"{text}enough."))
+    if small and k > 1:
+        text = f"{small} of the {k} clusters are very small: they may hold outliers rather than a "
+        found.append(("caution", f"{text}group."))
     return found

@@ -14,16 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import plot
-from ..array.text import plain
 from ..plot._pairs import heat_map
 from ._facts import Facts
 
-_LIGHT = {
-    "paper": "#fdfeff",
-    "ink": "#1d2530",
-    "line": "#8a94a3",
-}  # colours that nothing else in a picture has
-_DARK = {"paper": "#1a2029", "ink": "#e4e8ee", "line": "#76808f"}
+# Paper, ink and lines: colours that nothing else in a picture has.
+_LIGHT = ("#fdfeff", "#1d2530", "#8a94a3")
+_DARK = ("#1a2029", "#e4e8ee", "#76808f")
 
 
 class Picture(NamedTuple):
@@ -50,50 +46,40 @@ def pictures(
         *_of_facts(U, labels, facts, classes),
     ]
     return [
-        Picture(title, caption, *(("", "") if draw is None else _images(draw, height)), live)
+        Picture(title, caption, light, dark, live)
         for title, caption, draw, height, live in plans
+        for light, dark in [("", "") if draw is None else _images(draw, height)]
     ]
 
 
 def _of_objects(U: np.ndarray, labels: Sequence[str], facts: Facts, finest: int) -> Iterator[Plan]:
     n, k = U.shape
-    rows = slice(None) if facts.shown is None else np.asarray(facts.shown)
-    some = U[rows]
+    some = U if facts.shown is None else U[np.asarray(facts.shown)]
     part = f" {len(some):,} of {n:,} objects." if len(some) < n else ""
     blended = (
         f"The colour blends those of the object's clusters; the fainter, the less certain.{part}"
     )
     if facts.coordinates is not None:
         at, axes = np.asarray(facts.coordinates), facts.axes
-        caption = f"{_axes_said(axes)}{blended}"
-        yield "Map", caption, lambda ax: _bare(_scatter(at, some, labels, axes, ax)), 4.2, "map"
+        said = "" if axes is None else f"Across: {axes[0]}. Up: {axes[1]}. "
+
+        def drawn(ax: Any) -> None:
+            plot.scatter(at, some, names=labels, axis_names=axes, ax=ax).set(xticks=[], yticks=[])
+
+        yield "Map", said + blended, drawn, 4.2, "map"
     if telling := (facts.description or {}).get("plane"):
         points = np.array(telling["points"], dtype=np.float64)
         names = [str(name) for name in telling["names"]]
         seen = np.isfinite(points).all(axis=1)
         caption = f"The two columns that tell the clusters apart best. {blended}"
-
-        def told(ax: Any) -> Any:
-            return _scatter(points[seen], some[seen], labels, names, ax)
-
+        draw = partial(plot.scatter, points[seen], some[seen], names=labels, axis_names=names)
         if seen.any():
-            yield "Telling columns", caption, told, 4.2, "telling"
+            yield "Telling columns", caption, lambda ax: draw(ax=ax), 4.2, "telling"
     if 3 <= finest <= 30:
         few = U if n <= 3000 else U[np.linspace(0, n - 1, 3000).astype(int)]
         caption = "Corners are certain; dotted lines are where the label changes."
-
-        def corners(ax: Any) -> Any:
-            return plot.simplex(few, names=labels, ax=ax)
-
-        yield "Simplex", caption, corners if k == 3 else None, 4.2, "simplex"
-
-
-def _axes_said(axes: Sequence[Any] | None) -> str:
-    return "" if axes is None else f"Across: {axes[0]}. Up: {axes[1]}. "
-
-
-def _scatter(points: np.ndarray, U: np.ndarray, labels: Sequence[str], axes: Any, ax: Any) -> Any:
-    return plot.scatter(points, U, names=labels, axis_names=axes, ax=ax)
+        corners = None if k != 3 else lambda ax: plot.simplex(few, names=labels, ax=ax)
+        yield "Simplex", caption, corners, 4.2, "simplex"
 
 
 def _of_memberships(U: np.ndarray, labels: Sequence[str]) -> Iterator[Plan]:
@@ -127,49 +113,22 @@ def _of_facts(U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Any) 
             "What the memberships of the answer make of it: the chance that two objects belong "
             "together. Its blocks should be those of the evidence."
         )
-
-        def rebuilt(ax: Any) -> Any:
-            return _untitled(plot.reconstruction(U, facts.scale, ax=ax))
-
-        yield "Reconstruction", caption, rebuilt, 4.2, ""
-    if classes is not None:
-        kinds, table = _table(classes, U)
-        names: dict[str, Any] = {
-            "row_names": kinds,
-            "column_names": labels,
-            "row_title": facts.class_title,
-        }
-        if len(kinds) <= 30:
-            caption = "Objects of each known class, shared out by membership."
-            height = max(3.1, 1.2 + 0.35 * len(kinds))
-            draw = partial(plot.contingency, table, **names)
-            yield "Known classes", caption, lambda ax: draw(ax=ax), height, "classes"
-
-
-def _table(classes: Sequence[Any], U: np.ndarray) -> tuple[list[str], np.ndarray]:
-    kinds, codes = np.unique(np.asarray([str(value) for value in classes]), return_inverse=True)
-    table = np.zeros((len(kinds), U.shape[1]))
-    np.add.at(table, codes, U)
-    return [plain(kind, 28) for kind in kinds], table
-
-
-def _bare(ax: Any) -> Any:
-    ax.set_xticks([])
-    ax.set_yticks([])
-    return ax
-
-
-def _untitled(ax: Any) -> Any:
-    ax.set_title("")
-    return ax
+        rebuilt = partial(plot.reconstruction, U, facts.scale)
+        yield "Reconstruction", caption, lambda ax: rebuilt(ax=ax).set_title(""), 4.2, ""
+    if classes is not None and len(kinds := set(map(str, classes))) <= 30:
+        caption = "Objects of each known class, shared out by membership."
+        height = max(3.1, 1.2 + 0.35 * len(kinds))
+        draw = partial(plot.contingency, [str(kind) for kind in classes], U, column_names=labels)
+        title = facts.class_title
+        yield "Known classes", caption, lambda ax: draw(row_title=title, ax=ax), height, "classes"
 
 
 def _images(draw: Callable[[Any], Any], height: float) -> tuple[str, str]:
     """The picture for light and for dark screens, as data addresses."""
     light = _svg(draw, height)
     dark = light
-    for part, colour in _LIGHT.items():
-        dark = dark.replace(colour, _DARK[part])
+    for colour, other in zip(_LIGHT, _DARK, strict=True):
+        dark = dark.replace(colour, other)
     return _address(light), _address(dark)
 
 
@@ -181,36 +140,27 @@ def _svg(draw: Callable[[Any], Any], height: float) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 
-    paper, ink, line = _LIGHT.values()
+    paper, ink, line = _LIGHT
     style: dict[Any, Any] = {
-        **{
-            f"axes.{part}": colour
-            for part, colour in (
-                ("facecolor", paper),
-                ("edgecolor", line),
-                ("labelcolor", ink),
-                ("titlecolor", ink),
-            )
-        },
-        **{
-            f"{axis}tick.{part}": colour
-            for axis in "xy"
-            for part, colour in (("color", line), ("labelcolor", ink))
-        },
-        "text.color": ink,
+        "axes.facecolor": paper,
+        "axes.edgecolor": line,
+        "axes.labelcolor": ink,
+        "axes.titlecolor": ink,
         "axes.spines.top": False,
         "axes.spines.right": False,
+        "text.color": ink,
         "font.size": 10,
         "svg.hashsalt": "sfumato",
         "savefig.facecolor": paper,
     }
+    for axis in "xy":
+        style |= {f"{axis}tick.color": line, f"{axis}tick.labelcolor": ink}
     default: dict[Any, Any] = {
         key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"
     }
     with matplotlib.rc_context({**default, **style}), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UserWarning
-        )  # a glyph that the font lacks is drawn as a box
+        # a glyph that the font lacks is drawn as a box
+        warnings.simplefilter("ignore", UserWarning)
         figure = Figure(figsize=(5.2, height), layout="constrained")
         ax = figure.subplots()
         draw(ax)
