@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,33 +64,9 @@ class Column(NamedTuple):
     @property
     def missing(self) -> int:
         """Number of cells that have no value."""
-        held = self.numbers if self.codes is None else self.codes
-        return int((np.isnan(held) if self.codes is None else held < 0).sum())  # type: ignore
-
-
-class Labels:
-    """Collects one column of labels: 0, 1, ... in order of appearance, -1 where there is none."""
-
-    strange = ()
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.blocks: list[np.ndarray] = []
-        self.coder: dict[str, int] = {}
-
-    def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
-        """Add the cells of a block."""
-        codes = [
-            -1
-            if (label := cell.strip()) in ("-1", "-1.0") or label.lower() in MISSING
-            else self.coder.setdefault(label, len(self.coder))
-            for cell in cells
-        ]
-        self.blocks.append(np.array(codes, dtype=np.int32))
-
-    def finish(self) -> Raw:
-        """The whole column."""
-        return Raw(self.name, None, list(self.coder), np.concatenate(self.blocks))
+        if self.codes is not None:
+            return int((self.codes < 0).sum())
+        return int(np.isnan(np.asarray(self.numbers)).sum())
 
 
 class Cells:
@@ -105,38 +82,33 @@ class Cells:
 
     def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
         """Add the cells of a block, which stood on these lines."""
-        try:
-            if self.decimal == ",":
-                values = np.array([float(cell.replace(",", ".")) for cell in cells])
-            else:
-                values = np.fromiter(map(float, cells), np.float64, len(cells))
+        self.odd.append({})
+        with suppress(ValueError):
+            points = (cell.replace(",", ".") for cell in cells) if self.decimal == "," else cells
+            values = np.fromiter(map(float, points), np.float64, len(cells))
             if np.isfinite(values).all():
                 self.blocks.append(values)
-                self.odd.append({})
                 return
-        except ValueError:
-            pass
-        self._add_written(cells, lines)
-
-    def _add_written(self, cells: Sequence[str], lines: Sequence[int]) -> None:
         found = [self._value(cell) for cell in cells]
         odd = [place for place, value in enumerate(found) if value is None]
         present = len(cells) - sum(value is not None and np.isnan(value) for value in found)
         if self.words and 2 * len(odd) > present:
-            codes = [
-                -1
-                if (word := cell.strip()).lower() in NO_WORD
-                else self.coder.setdefault(word, len(self.coder))
-                for cell in cells
-            ]
-            self.blocks.append(np.array(codes, dtype=np.int32))
-            self.odd.append({})
+            self.blocks.append(self._coded(cells, NO_WORD))
             return
-        self.odd.append({place: cells[place] for place in odd})
+        self.odd[-1] = {place: cells[place] for place in odd}
         if odd and not self.strange:
             self.strange = [(cells[odd[0]], lines[odd[0]])]
-        values = [np.nan if value is None else value for value in found]
-        self.blocks.append(np.array(values, dtype=np.float64))
+        self.blocks.append(np.array([np.nan if v is None else v for v in found], dtype=np.float64))
+
+    def _coded(self, cells: Sequence[str], absent: frozenset[str]) -> np.ndarray:
+        """Words as 0, 1, ... in order of appearance, -1 where there is none."""
+        codes = [
+            -1
+            if (word := cell.strip()).lower() in absent
+            else self.coder.setdefault(word, len(self.coder))
+            for cell in cells
+        ]
+        return np.array(codes, dtype=np.int32)
 
     def _value(self, cell: str) -> float | None:
         value = number(cell, self.decimal)
@@ -166,10 +138,16 @@ class Cells:
         words = ["" if np.isnan(value) else f"{value:.15g}" for value in values]
         for place, cell in odd.items():
             words[place] = cell.strip()
-        return np.array(
-            [self.coder.setdefault(word, len(self.coder)) if word else -1 for word in words],
-            dtype=np.int32,
-        )
+        return self._coded(words, frozenset({""}))
+
+
+class Labels(Cells):
+    """Collects one column of labels, whatever they look like."""
+
+    def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
+        """Add the cells of a block."""
+        self.odd.append({})
+        self.blocks.append(self._coded(cells, MISSING | {"-1", "-1.0"}))
 
 
 def no_number(raw: Raw) -> str:
@@ -201,14 +179,10 @@ def _judged_words(raw: Raw, codes: np.ndarray, present: int, named: bool) -> Col
     order = sorted(range(len(words)), key=words.__getitem__)
     places = np.empty(len(words) + 1, dtype=np.int32)
     places[order], places[-1] = np.arange(len(words)), -1
-    held = Column(
-        raw.name, "category", True, "", None, places[codes], [words[place] for place in order]
-    )
+    held = Column(raw.name, "category", True, "", None, places[codes], sorted(words))
     if len(words) >= TUNING.names * present and present > 2:
-        every = "every" if len(words) == present else "almost every"
-        return held._replace(
-            kind="identifier", used=False, note=f"text that is different in {every} row"
-        )
+        note = f"text that is different in {'' if len(words) == present else 'almost '}every row"
+        return held._replace(kind="identifier", used=False, note=note)
     if not named and (len(words) > TUNING.categories or 2 * len(words) > max(present, 4)):
         note = f"text with {len(words):,} different values, too many for categories"
         return held._replace(kind="text", used=False, note=note)
@@ -317,14 +291,8 @@ def as_table(
 ) -> Table:
     """The table of the columns that can be clustered.
 
-    Parameters
-    ----------
-    titles : names of all columns
-    places : of the special columns by role, and of the evidence
-    raws : evidence and weights as the reader found them, by place
-    names : ids and classes, by role
-    roles : Roles
-    source : what to call the file in messages
+    ``places`` are those of the special columns and of the evidence, ``raws`` evidence and weights
+    as the reader found them, ``names`` ids and classes by role.
     """
     special, evidence = places
     taken = [raws[place] for place in evidence]

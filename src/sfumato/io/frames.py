@@ -68,7 +68,7 @@ def _raw(column: Any, name: str, roles: Roles, pa: Any) -> Raw:
             infinite = np.flatnonzero(np.isinf(values)).tolist()
             strange = ("inf", infinite[0] + 1, len(infinite)) if infinite else None
             return Raw(name, values, strange=strange)
-    cells = Labels(name) if roles.labels else Cells(name, ".")
+    cells = (Labels if roles.labels else Cells)(name, ".")
     words = ["" if cell is None else str(cell) for cell in column.to_pylist()]
     cells.add(words, range(1, len(words) + 1))
     return cells.finish()
@@ -79,10 +79,7 @@ def _floats(column: Any, pa: Any) -> np.ndarray:
 
 
 def read_excel(path: Path, source: str, roles: Roles) -> Table:
-    """The table in a sheet of an Excel workbook, read as text, like a CSV file.
-
-    The sheet is that of ``roles.sheet``, a name or a number from 1, else the first with a table.
-    """
+    """The table in a sheet of an Excel workbook, read as text, like a CSV file."""
     try:
         import fastexcel
         import pyarrow  # noqa: F401  (what fastexcel hands columns over with)
@@ -129,10 +126,7 @@ def _wanted_sheets(asked: str | None, names: list[str], source: str) -> list[str
 
 
 def read_anndata(path: Path, source: str, roles: Roles) -> Table:
-    """Cells of an AnnData file.
-
-    Their principal components where it has them, else the expression matrix; names from the index.
-    """
+    """Cells of an AnnData file: their principal components, else the expression matrix."""
     try:
         import anndata
     except ImportError as error:
@@ -143,13 +137,10 @@ def read_anndata(path: Path, source: str, roles: Roles) -> Table:
         data = anndata.read_h5ad(path)
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise InputError(f"{source} is not a whole AnnData file: {plain(error, 100)}") from error
-    reduced = "X_pca" in data.obsm
-    values = data.obsm["X_pca"] if reduced else data.X
-    columns = (
-        [f"PC{place + 1}" for place in range(values.shape[1])]
-        if reduced
-        else [str(name) for name in data.var_names]
-    )
+    values, columns = data.X, [str(name) for name in data.var_names]
+    if "X_pca" in data.obsm:
+        values = data.obsm["X_pca"]
+        columns = [f"PC{place + 1}" for place in range(values.shape[1])]
     annotation = {"weight": roles.weight, "classes": roles.classes, "id": roles.id}
     for role, name in annotation.items():
         if name is not None and name not in data.obs:

@@ -117,9 +117,7 @@ def _collect(
     special, evidence = assign_roles(titles, roles, source)
     names: dict[str, list[str]] = {role: [] for role in special if role != "weight"}
     kept: dict[int, Any] = {
-        place: Labels(titles[place])
-        if roles.labels
-        else Cells(titles[place], marks[place], words=roles.mixed)
+        place: (Labels if roles.labels else Cells)(titles[place], marks[place], words=roles.mixed)
         for place in evidence
     }
     if "weight" in special:
