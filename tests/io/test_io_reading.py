@@ -318,7 +318,7 @@ HOSTILE = {
     ),
     "header.mtx": (
         b"%%MatrixMarket matrix coordinate real general\n% nothing\n",
-        "no line of sizes",
+        "header cannot be read",
     ),
     "index.mtx": (
         b"%%MatrixMarket matrix coordinate real general\n2 2 1\n5 1 1.0\n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,17 @@ def _search(
     return choice, said
 
 
-def choose(asked: Request, candidates: range | None, criterion: str, plot: Path | None) -> None:
+def choose(
+    asked: Request,
+    lowest: int,
+    highest: int | None,
+    criterion: str,
+    labelings: bool,
+    plot: Path | None,
+) -> None:
     """A table of scores, one for each number of clusters, and the curve as a picture."""
+    asked = replace(asked, labels=labelings)
+    candidates = None if highest is None and lowest == 1 else range(lowest, (highest or 20) + 1)
     if asked.model is not None:
         check_model(asked.model)
     if candidates is not None and not candidates:
@@ -67,14 +77,16 @@ def choose(asked: Request, candidates: range | None, criterion: str, plot: Path 
     if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"--plot writes PNG, SVG or PDF files, got '{plot.name}'")
     terminal = Terminal(as_json=asked.as_json, quiet=asked.quiet)
-    if plot is None:
-        _show(*_chosen(asked, candidates, criterion, terminal), terminal)
-        return
-    with Output(plot, check_file("--plot"), force=asked.force, option="--plot") as output:
+    check = check_file("--plot")
+    claim = (
+        nullcontext() if plot is None else Output(plot, check, force=asked.force, option="--plot")
+    )
+    with claim as output:
         choice, agreed = _chosen(asked, candidates, criterion, terminal)
         _show(choice, agreed, terminal)
-        with output.file() as partial:
-            _draw(partial, plot.suffix[1:].lower(), choice)
+        if plot is not None and output is not None:
+            with output.file() as partial:
+                _draw(partial, plot.suffix[1:].lower(), choice)
 
 
 def _chosen(

@@ -40,12 +40,8 @@ def on_one_scale(table: Table, request: Request, estimator: Estimator, terminal:
         terminal.remark(note)
     if any(column.name == table.id_column for column in table.fields or []):
         notes.insert(0, f"ids are taken from column '{table.id_column}'")
-    return table._replace(
-        values=scaled(table.values, scaling),
-        original=table.values,
-        scaling=scaling.kept(),
-        notes=tuple(notes),
-    )
+    values, kept = scaled(table.values, scaling), scaling.kept()
+    return table._replace(values=values, original=table.values, scaling=kept, notes=tuple(notes))
 
 
 def _as_they_are(table: Table, model: str) -> Table:
@@ -117,13 +113,8 @@ def roles_of_fitted(held: dict[str, Any], id_column: str | None) -> Roles:
     used = [how for how in held.get("fields") or [] if how["used"]]
     if not used:
         return Roles(id=id_column, labels=held["labels"] is not None, keep=tuple(held["columns"]))
-    return Roles(
-        id=id_column,
-        keep=tuple(how["name"] for how in used),
-        mixed=True,
-        reading=tuple(used),
-        usual_id=held.get("id_column"),
-    )
+    keep, usual = tuple(how["name"] for how in used), held.get("id_column")
+    return Roles(id=id_column, keep=keep, mixed=True, reading=tuple(used), usual_id=usual)
 
 
 def as_fitted(table: Table, held: dict[str, Any], model: str, terminal: Terminal) -> Any:

@@ -34,12 +34,19 @@ from .stopping import NotConvergedError, StoppedError, damaged, rescued
 from .terminal import Terminal
 
 
-def run(request: Request) -> None:
-    """The whole of ``sfumato fit`` and ``sfumato consensus``."""
+def consensus(asked: Request, data: str, features: bool) -> None:
+    """Combine the labelings in a file, or those made of its features."""
+    fit(replace(asked, data=data, model="consensus", labels=not features))
+
+
+def fit(asked: Request) -> None:
+    """Fit a model to a file, and write the result."""
+    request = asked
     if request.model is not None:
         check_model(request.model)
-    asked = request.model or "consensus"
-    clusters = None if request.clusters is None else parse_clusters(request.clusters, asked)
+    clusters = None
+    if request.clusters is not None:
+        clusters = parse_clusters(request.clusters, request.model or "consensus")
     if request.table not in ("csv", "parquet"):
         raise InputError(f"--table must be csv or parquet, got '{request.table}'")
     to_errors = str(request.out) == "-"
@@ -260,7 +267,7 @@ def _stopped(checkpoint: Checkpoint) -> StoppedError:
     return StoppedError(f"stopped: the same command with --resume goes on from {where}")
 
 
-def demonstrate(out: Path, force: bool, seed: int, as_json: bool) -> None:
+def demo(out: Path, force: bool, seed: int, as_json: bool) -> None:
     """Soft consensus of Fisher's irises, with the species kept aside for comparison."""
     from sklearn.datasets import load_iris
 

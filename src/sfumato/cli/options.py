@@ -1,13 +1,13 @@
-"""Arguments and options of the commands: each stands in one place, with its help."""
+"""The request that commands make of models, and the options that set it: one table of both."""
+
+# ruff: noqa: RUF009 (the calls in the defaults make fields)
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from functools import wraps
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -27,119 +27,92 @@ def argument(shown: str, help: str) -> Any:
     return typer.Argument(metavar=shown, help=help)
 
 
-DataFile = Annotated[
-    str,
-    argument(
-        "DATA",
-        "CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or AnnData file; - for stdin.",
-    ),
-]
-IdColumn = Annotated[
-    str | None,
-    option("--id-column", "Names; if not given, a column that differs in every row.", "COLUMN"),
-]
-Seed = Annotated[int, option("--seed", "Random seed.", "N", min=0)]
-Out = Annotated[
-    Path, option("--out -o", "Folder for the result; - prints the memberships.", "FOLDER")
-]
-Force = Annotated[bool, option("--force", "Replace what an earlier run wrote.")]
-Json = Annotated[bool, option("--json", "Print the summary as JSON.")]
-Quiet = Annotated[bool, option("--quiet -q", "Print nothing but errors.")]
+def _set_by(names: str, help: str, shown: str | None = None, value: Any = None, **more: Any) -> Any:
+    """A part of the request with its option and its default."""
+    return field(default=value, metadata={"option": option(names, help, shown, **more)})
+
+
+_DATA = "CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or AnnData file; - for stdin."
+_MODEL = (
+    f"One of: {', '.join(commands())} (or {', '.join(ALIASES)}); if not given, mixed-mixture for a "
+    "table with categories, else consensus. `sfumato models` says when to use which."
+)
+_SIMILARITY = (
+    "For pairwise models: precomputed (DATA is the matrix), cluster-kernel, self-tuning, gaussian, "
+    "knn or cosine."
+)
+_SCALE = (
+    "Bring columns to one scale; auto standardises a table whose spreads differ more than tenfold, "
+    "unless the model gives the same answer in any units."
+)
+_CLASSES = (
+    "Known classes: the discriminative model learns from them, others are compared with them."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """What was asked for: the data and how to read them, the model, and where the result goes."""
 
-    data: DataFile = ""
-    model: Annotated[
-        Any,
-        option(
-            "--model -m",
-            f"One of: {', '.join(commands())} (or {', '.join(ALIASES)}); if not given, "
-            "mixed-mixture for a table with categories, else consensus. `sfumato models` says when "
-            "to use which.",
-            "MODEL",
-            show_default=False,
-            callback=canonical,
-            parser=str,
-            autocompletion=lambda: list(commands()),
-        ),
-    ] = None
-    clusters: Annotated[
-        str | None, option("--clusters -k", "Number of clusters; found if not given.", "K|auto")
-    ] = None
-    similarity: Annotated[
-        str | None,
-        option(
-            "--similarity",
-            "For pairwise models: precomputed (DATA is the matrix), cluster-kernel, self-tuning, "
-            "gaussian, knn or cosine.",
-            "KIND",
-        ),
-    ] = None
-    weight_column: Annotated[
-        str | None, option("--weight-column", "Weights: w counts as w copies.", "COLUMN")
-    ] = None
-    settings: Annotated[
-        list[str] | None,
-        option("--set", "Another parameter of the model; may be repeated.", "NAME=VALUE"),
-    ] = None
-    seed: Seed = 0
-    scale: Annotated[
-        str,
-        option(
-            "--scale",
-            "Bring columns to one scale; auto standardises a table whose spreads differ more than "
-            "tenfold, unless the model gives the same answer in any units.",
-            "auto|standard|robust|none",
-        ),
-    ] = "auto"
-    columns: Annotated[
-        list[str] | None,
-        option("--columns", "Cluster these alone; dates and identifiers too if named.", "A,B,C"),
-    ] = None
-    id_column: IdColumn = None
-    class_column: Annotated[
-        str | None,
-        option(
-            "--class-column",
-            "Known classes: the discriminative model learns from them, others are compared with "
-            "them.",
-            "COLUMN",
-        ),
-    ] = None
-    drop: Annotated[list[str] | None, option("--drop", "Leave these columns out.", "A,B,C")] = None
-    header: Annotated[
-        bool | None,
-        option(
-            "--header/--no-header",
-            "Whether the first line holds names; found if not given.",
-            show_default=False,
-        ),
-    ] = None
-    delimiter: Annotated[
-        str | None, option("--delimiter", "Stands between cells; found if not given.", "CHARACTER")
-    ] = None
-    encoding: Annotated[
-        str | None, option("--encoding", "Of text; UTF-8 if not given.", "NAME")
-    ] = None
-    sheet: Annotated[
-        str | None,
-        option("--sheet", "Of an Excel workbook; else the first with a table.", "NAME|N"),
-    ] = None
-    levels: Annotated[
-        bool, option("--levels", "Add coarser and finer clusterings: levels.csv and a table.")
-    ] = False
-    out: Out = Path("sfumato-result")
-    table: Annotated[str, option("--table", "Form of the memberships.", "csv|parquet")] = "csv"
-    force: Force = False
-    strict: Annotated[
-        bool, option("--strict", "Exit with 3, and write nothing, if the search does not converge.")
-    ] = False
-    resume: Annotated[bool, option("--resume", "Go on where the same command was stopped.")] = False
-    as_json: Json = False
-    quiet: Quiet = False
+    data: str = field(default="", metadata={"option": argument("DATA", _DATA)})
+    model: Any = _set_by(
+        "--model -m",
+        _MODEL,
+        "MODEL",
+        show_default=False,
+        callback=canonical,
+        parser=str,
+        autocompletion=lambda: list(commands()),
+    )
+    clusters: str | None = _set_by(
+        "--clusters -k", "Number of clusters; found if not given.", "K|auto"
+    )
+    similarity: str | None = _set_by("--similarity", _SIMILARITY, "KIND")
+    weight_column: str | None = _set_by(
+        "--weight-column", "Weights: w counts as w copies.", "COLUMN"
+    )
+    settings: list[str] | None = _set_by(
+        "--set", "Another parameter of the model; may be repeated.", "NAME=VALUE"
+    )
+    seed: int = _set_by("--seed", "Random seed.", "N", 0, min=0)
+    scale: str = _set_by("--scale", _SCALE, "auto|standard|robust|none", "auto")
+    columns: list[str] | None = _set_by(
+        "--columns", "Cluster these alone; dates and identifiers too if named.", "A,B,C"
+    )
+    id_column: str | None = _set_by(
+        "--id-column", "Names; if not given, a column that differs in every row.", "COLUMN"
+    )
+    class_column: str | None = _set_by("--class-column", _CLASSES, "COLUMN")
+    drop: list[str] | None = _set_by("--drop", "Leave these columns out.", "A,B,C")
+    header: bool | None = _set_by(
+        "--header/--no-header",
+        "Whether the first line holds names; found if not given.",
+        show_default=False,
+    )
+    delimiter: str | None = _set_by(
+        "--delimiter", "Stands between cells; found if not given.", "CHARACTER"
+    )
+    encoding: str | None = _set_by("--encoding", "Of text; UTF-8 if not given.", "NAME")
+    sheet: str | None = _set_by(
+        "--sheet", "Of an Excel workbook; else the first with a table.", "NAME|N"
+    )
+    levels: bool = _set_by(
+        "--levels", "Add coarser and finer clusterings: levels.csv and a table.", value=False
+    )
+    out: Path = _set_by(
+        "--out -o",
+        "Folder for the result; - prints the memberships.",
+        "FOLDER",
+        Path("sfumato-result"),
+    )
+    table: str = _set_by("--table", "Form of the memberships.", "csv|parquet", "csv")
+    force: bool = _set_by("--force", "Replace what an earlier run wrote.", value=False)
+    strict: bool = _set_by(
+        "--strict", "Exit with 3, and write nothing, if the search does not converge.", value=False
+    )
+    resume: bool = _set_by("--resume", "Go on where the same command was stopped.", value=False)
+    as_json: bool = _set_by("--json", "Print the summary as JSON.", value=False)
+    quiet: bool = _set_by("--quiet -q", "Print nothing but errors.", value=False)
     labels: bool = False  # the columns are labelings
     checkpoints: bool = True  # whether the fit may be long enough to be resumed
 
@@ -168,30 +141,16 @@ class Request:
         )
 
 
-def asks(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A command with the options of ``Request``, but those left out, as its argument ``asked``."""
-    hints = get_type_hints(Request, include_extras=True)
-    shared = {
-        field.name: inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.name == "data" else field.default,
-            annotation=hints[field.name],
+def parameters() -> dict[str, inspect.Parameter]:
+    """The options of ``Request`` by name, as parameters of commands."""
+    hints, kind = get_type_hints(Request), inspect.Parameter.KEYWORD_ONLY
+    return {
+        part.name: inspect.Parameter(
+            part.name,
+            kind,
+            default=inspect.Parameter.empty if part.name == "data" else part.default,
+            annotation=Annotated[hints[part.name], part.metadata["option"]],
         )
-        for field in fields(Request)
-        if get_origin(hints[field.name]) is Annotated and field.name not in left_out
+        for part in fields(Request)
+        if "option" in part.metadata
     }
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = dict(inspect.signature(command, eval_str=True).parameters)
-        own.pop("asked")
-
-        @wraps(command)
-        def run(**given: Any) -> None:
-            asked = Request(**{name: given.pop(name) for name in shared})
-            command(asked=asked, **given)
-
-        run.__signature__ = inspect.Signature([*own.values(), *shared.values()])  # type: ignore[attr-defined]
-        return run
-
-    return decorate

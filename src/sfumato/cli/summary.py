@@ -17,8 +17,9 @@ from ..array.types import Estimator
 from ..io import Result, Table
 from ..io.columns import reading
 from ..io.results import SCHEMA, has_noise
-from ..memberships import margin, sizes
+from ..memberships import sizes
 from ..report._facts import curve_of_model
+from ..report._page import answer
 from ..selection import verdict
 from ..similarity import Factored
 from .evidence import agreement_of_resamples, with_class
@@ -27,13 +28,11 @@ from .options import Request
 from .terminal import Terminal, finite
 
 AGREEMENTS: dict[str, Any] = {
-    "adjusted Rand index": metrics.adjusted_rand_index,
-    "Rand index": metrics.rand_index,
-    "pair precision": metrics.pair_precision,
-    "pair recall": metrics.pair_recall,
-    "pair F1": metrics.pair_f1,
-    "normalized mutual information": metrics.normalized_mutual_information,
-    "matched accuracy": metrics.matched_accuracy,
+    name: getattr(metrics, name.lower().replace(" ", "_"))
+    for name in (
+        *("adjusted Rand index", "Rand index", "pair precision", "pair recall", "pair F1"),
+        *("normalized mutual information", "matched accuracy"),
+    )
 }
 
 
@@ -250,22 +249,20 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
 def show(result: Result, terminal: Terminal) -> None:
     """The answer as a table."""
     U, summary = result.memberships, result.summary
-    own, largest, noise = U.argmax(axis=1), U.max(axis=1), has_noise(summary)
-    rows = []
-    for cluster in range(U.shape[1]):
-        members = own == cluster
-        certainty = float(largest[members].mean()) if members.any() else None
-        typical = [
-            str(result.ids[place])
-            for place in np.argsort(-U[:, cluster], kind="stable")[:3]
-            if members[place]
+    k, noise = U.shape[1], has_noise(summary)
+    names = [*map(str, range(k - noise)), *["noise"] * noise]
+    found = answer(U, result.ids, names, noise)
+    rows = [
+        [
+            c["name"],
+            c["count"],
+            f"{c['size']:,.1f}",
+            c["certainty"],
+            ", ".join(map(str, c["typical"])),
         ]
-        name = "noise" if noise and cluster == U.shape[1] - 1 else cluster
-        rows.append(
-            [name, int(members.sum()), f"{U[:, cluster].sum():,.1f}", certainty, ", ".join(typical)]
-        )
-    k = U.shape[1] - noise
-    what = f"{k} cluster{'' if k == 1 else 's'}{' and noise' if noise else ''}"
+        for c in found["clusters"]
+    ]
+    what = f"{found['k']} cluster{'' if found['k'] == 1 else 's'}{' and noise' if noise else ''}"
     title = f"{summary['n_objects']:,} objects in {what} ({summary['model']})"
     terminal.table(title, ["cluster", "objects", "soft size", "certainty", "most typical"], rows)
     terminal.say(f"Verdict: {summary['verdict']['text']}")
@@ -274,8 +271,9 @@ def show(result: Result, terminal: Terminal) -> None:
     if tree := summary.get("tree"):
         terminal.say(f"A small decision tree reproduces {tree['accuracy']:.0%} of the clusters.")
     _show_levels(summary, terminal)
-    shared = int((margin(U) < 0.2).sum()) if U.shape[1] > 1 else 0
-    between = f"{shared:,} object{'' if shared == 1 else 's'} shared by two clusters"
+    between = (
+        f"{found['shared']:,} object{'' if found['shared'] == 1 else 's'} shared by two clusters"
+    )
     terminal.say(f"Certainty {summary['certainty']:.3f}; {between}.")
     known = {name: value for name, value in summary["metrics"].items() if name in AGREEMENTS}
     if known:

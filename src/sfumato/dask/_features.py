@@ -85,18 +85,12 @@ def _make(view: bytes, several: list[list[Any]]) -> list[_Kept]:
     return [_Kept(view, *given) for given in several]
 
 
-def _results(payload: bytes, method: str, several: list[_Kept]) -> list[Any]:
-    """What a method of rows gives for the functions of the payload, block by block."""
+def _results(payload: bytes, method: str, several: list[Any], view: bytes = b"") -> list[Any]:
+    """What a method of rows, kept or made through a view, gives for functions, block by block."""
     keep_temporaries()
     functions = cloudpickle.loads(payload)
-    return [getattr(kept.rows, method)(*functions) for kept in several]
-
-
-def _once(payload: bytes, method: str, view: bytes, several: list[list[Any]]) -> list[Any]:
-    """As ``_results``, with rows that are made for this task alone."""
-    keep_temporaries()
-    functions = cloudpickle.loads(payload)
-    return [getattr(_rows(view, *given), method)(*functions) for given in several]
+    rows = [_rows(view, *each) if view else each.rows for each in several]
+    return [getattr(each, method)(*functions) for each in rows]
 
 
 def _form(parts: list[np.ndarray]) -> tuple[tuple[int, ...], np.dtype]:
@@ -124,7 +118,9 @@ class SpreadRows(Rows):
         payload = _packed(functions)
         if self.there is not None:
             return [submit(_results, payload, method, rows) for rows in self.there]
-        return self.X.submit(_once, self._given(), payload, method, self._shown())
+        given, view = self._given(), self._shown()
+        groups = [[given[b] for b in group] for group in self.X.groups]
+        return [submit(_results, payload, method, several, view) for several in groups]
 
     def _parts(self, method: str, *functions: Callable[..., Any] | None) -> list[Any]:
         """What a method of rows gives for every block, brought here."""

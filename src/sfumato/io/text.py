@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import operator
 import re
 import zlib
 from collections import Counter
@@ -80,12 +81,7 @@ def read_stream(
         )
     dialect = sniff(sample, source, header=roles.header, delimiter=roles.delimiter)
     text.seek(0)
-    reader = csv.reader(
-        islice(text, dialect.above, None),
-        delimiter=dialect.delimiter,
-        skipinitialspace=True,
-        strict=True,
-    )
+    reader = _reader(islice(text, dialect.above, None), dialect.delimiter, strict=True)
     return _collect(reader, dialect, roles, source, progress)
 
 
@@ -242,9 +238,9 @@ def _title_lines(sample: str, delimiter: str, width: int) -> tuple[int, int]:
     return 0, 0
 
 
-def _reader(sample: str, delimiter: str) -> Any:
-    text = io.StringIO(sample, newline="")
-    return csv.reader(text, delimiter=delimiter, skipinitialspace=True)
+def _reader(lines: Any, delimiter: str, *, strict: bool = False) -> Any:
+    lines = io.StringIO(lines, newline="") if isinstance(lines, str) else lines
+    return csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
 
 
 def _cut(sample: str, delimiter: str) -> list[list[str]]:
@@ -278,11 +274,8 @@ def _decimal(cells: Sequence[str], delimiter: str) -> str:
     """
     commas = [cell for cell in cells if "," in cell and written_number(cell, ",") is not None]
     decided = any(written_number(cell, ".") is None for cell in commas)
-    points = any(
-        written_number(cell, ",") is None and written_number(cell, ".") is not None
-        for cell in cells
-        if "." in cell
-    )
+    pointed = [cell for cell in cells if "." in cell and written_number(cell, ",") is None]
+    points = any(written_number(cell, ".") is not None for cell in pointed)
     return "," if (decided or (commas and delimiter != ",")) and not points else "."
 
 
@@ -302,13 +295,11 @@ def _has_header(rows: list[list[str]], decimals: list[str]) -> bool:
     columns = list(zip(*(row for row in body if len(row) == len(first)), strict=True))
     if not columns:
         return not says(first[0])
-    text = [not says(cell, mark) for cell, mark in zip(first, decimals, strict=False)]
-    numeric = [
-        sum(says(cell, mark) for cell in column) > 0.5 * len(column)
-        for column, mark in zip(columns, decimals, strict=False)
-    ]
-    if any(numeric):
-        return any(is_text for is_text, is_number in zip(text, numeric, strict=True) if is_number)
-    return all(text) and all(
-        cell not in column for cell, column in zip(first, columns, strict=True)
-    )
+    text, beside = [], []  # which first cells are text, and those of columns of numbers
+    for cell, column, mark in zip(first, columns, decimals, strict=False):
+        text.append(not says(cell, mark))
+        if sum(says(each, mark) for each in column) > 0.5 * len(column):
+            beside.append(text[-1])
+    if beside:
+        return any(beside)
+    return all(text) and not any(map(operator.contains, columns, first))

@@ -155,10 +155,7 @@ def write(path: str | Path, model: Any, X: Any = None, **options: Any) -> Path:
     Parameters
     ----------
     path : path of the HTML file
-    model : fitted model, or memberships of shape (n, k)
-    X : array or sparse array of shape (n, p), or data frame, optional
-        The data: what the clusters are is told in terms of its columns.
-    **options
+    model, X, **options
         As for ``render``.
 
     Returns
