@@ -135,7 +135,7 @@ def score(
     """
 
 
-@command("choosing", "clusters levels out table strict resume")
+@command("fitting", "clusters levels out table strict resume")
 def choose(
     *,
     lowest: Annotated[int, o.option("--from", "Fewest clusters.", "K", min=1)] = 1,

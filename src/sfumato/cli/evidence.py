@@ -34,8 +34,10 @@ def on_one_scale(table: Table, request: Request, estimator: Estimator, terminal:
         estimator.set_params(columns=kinds)
     scaling, said = rescale(table, request.scale, request.model, estimator, request.similarity)
     notes = [*_labelings(table), *set_aside(table), *advice(original), *said]
-    if not estimator.needs_classes:
-        notes += _unclassed(table)
+    without = 0 if table.classes is None else int((~with_class(table.classes)).sum())
+    if without and not estimator.needs_classes:
+        have = "object has" if without == 1 else "objects have"
+        notes.append(f"{without:,} {have} no class and are left out of the comparison")
     for note in notes:
         terminal.remark(note)
     if any(column.name == table.id_column for column in table.fields or []):
@@ -52,11 +54,11 @@ def _as_they_are(table: Table, model: str) -> Table:
     return table._replace(values=values, columns=[column.name for column in table.used])
 
 
-def _distribution(column: Any) -> str:
+def _distribution(column: Column) -> str:
     """The distribution that a column is given within clusters."""
     if column.kind in ("category", "yes/no"):
         return "categorical" if column.kind == "category" else "binary"
-    values = column.numbers[~np.isnan(column.numbers)]
+    values = _present(column)
     if len(np.unique(values)) <= TUNING.answers and np.array_equal(values, np.round(values)):
         return "categorical"
     centred = values - values.mean()
@@ -81,13 +83,6 @@ def set_aside(table: Table) -> list[str]:
 def with_class(classes: Sequence[str]) -> np.ndarray:
     """Which objects (n,) have a known class: an empty cell, NA and the like are none."""
     return np.array([str(name).strip().lower() not in NO_WORD for name in classes], dtype=bool)
-
-
-def _unclassed(table: Table) -> list[str]:
-    """Of objects without a class, where the clusters are compared with classes."""
-    without = 0 if table.classes is None else int((~with_class(table.classes)).sum())
-    have = "object has" if without == 1 else "objects have"
-    return [f"{without:,} {have} no class and are left out of the comparison"] * bool(without)
 
 
 def _labelings(table: Table) -> list[str]:

@@ -61,11 +61,8 @@ def listening() -> Iterator[Stop]:
         stop.signal = number
         raise KeyboardInterrupt
 
-    numbers = [
-        number
-        for number in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(number) not in (signal.SIG_IGN, None)
-    ]
+    both = (signal.SIGINT, signal.SIGTERM)
+    numbers = [each for each in both if signal.getsignal(each) not in (signal.SIG_IGN, None)]
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     earlier = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
@@ -87,9 +84,8 @@ def listening() -> Iterator[Stop]:
 def _watch(ours: socket.socket, stop: Stop, numbers: list[int]) -> None:
     while received := ours.recv(1):
         if received[0] in numbers and not stop.heard.wait(stop.patience):
-            text = "stopped"
             try:
-                text = _rescue() if _rescue is not None else text
+                text = "stopped" if _rescue is None else _rescue()
                 print(f"sfumato: {text}", file=sys.stderr, flush=True)
             finally:
                 os._exit(128 + received[0])
@@ -120,6 +116,5 @@ def damaged(what: str) -> Iterator[None]:
     except (AttributeError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
         from ..io import InputError  # late: help does not wait for NumPy
 
-        raise InputError(
-            f"{what}, it may be damaged: {type(error).__name__} {plain(error, 80)}"
-        ) from error
+        why = f"{type(error).__name__} {plain(error, 80)}"
+        raise InputError(f"{what}, it may be damaged: {why}") from error

@@ -115,7 +115,7 @@ def summarize(
     return Result(U, table.names, summary, drawn, np.column_stack(at) if at else None)
 
 
-def _described_clusters(described: Any, ids: Sequence[str]) -> dict[str, Any]:
+def _described_clusters(described: dict[str, Any] | None, ids: Sequence[str]) -> dict[str, Any]:
     """What each cluster is, in words and figures."""
     if described is None:
         return {}
@@ -127,7 +127,7 @@ def _described_clusters(described: Any, ids: Sequence[str]) -> dict[str, Any]:
     return {"clusters": clusters, "tree": described["tree"], "missing": described["missing"]}
 
 
-def measures(U: np.ndarray, classes: Any) -> dict[str, float]:
+def measures(U: np.ndarray, classes: Sequence[str] | None) -> dict[str, float]:
     """Measures of the memberships alone, and against known classes where there are any."""
     found = {
         "partition coefficient": metrics.partition_coefficient(U),

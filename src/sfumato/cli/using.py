@@ -18,7 +18,13 @@ from ..array.types import Array
 from ..io import InputError, Roles, Table, read, read_result
 from ..io.output import Output, check_file, check_folder
 from ..io.reading import archive_holds, quoted
-from ..io.results import has_noise, read_memberships, read_summary, text_file, write_memberships
+from ..io.results import (
+    has_noise,
+    read_memberships,
+    read_summary,
+    text_file,
+    write_memberships,
+)
 from ..io.saving import load, untrusted
 from ..memberships import check_memberships
 from ..models import MODELS
@@ -101,21 +107,17 @@ def score(first: str, second: str, column: str | None, as_json: bool) -> None:
             f"{plain(first)} has {len(left):,} objects and {plain(second)} has {len(right):,}: "
             "they must be the same"
         )
-    seen = _labelled(left) & _labelled(right)
+    seen = np.all([side >= 0 for side in (left, right) if side.ndim == 1], axis=0)
+    seen = np.broadcast_to(seen, len(left))  # memberships are all there
     terminal = Terminal(as_json=as_json)
     if not seen.all():
         terminal.remark(f"{int((~seen).sum()):,} objects without a label are left out")
     left, right = left[seen], right[seen]
     values = {name: float(value) for name, value in agreement(left, right).items()}
-    kinds = " against ".join(
-        "memberships" if side.ndim == 2 else "labels" for side in (right, left)
-    )
-    terminal.table(f"{len(left):,} objects, {kinds}", ["measure", "value"], list(values.items()))
+    kinds = [("labels", "memberships")[side.ndim - 1] for side in (right, left)]
+    title = f"{len(left):,} objects, {' against '.join(kinds)}"
+    terminal.table(title, ["measure", "value"], list(values.items()))
     terminal.record({"n_objects": len(left), **values})
-
-
-def _labelled(side: np.ndarray) -> np.ndarray:
-    return np.ones(len(side), dtype=bool) if side.ndim == 2 else side >= 0
 
 
 def _side(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
@@ -149,9 +151,8 @@ def _labels(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
             f"--column: {table.source} has no column of labels called '{plain(column, 40)}'; it "
             f"has {names}"
         )
-    values = np.asarray(table.values)[
-        :, 0 if column not in table.columns else table.columns.index(column)
-    ]
+    place = table.columns.index(column) if column in table.columns else 0
+    values = np.asarray(table.values)[:, place]
     return values if values.dtype.kind in "iu" else encode(values), table.ids
 
 
@@ -161,10 +162,8 @@ def _match(left: Array, right: Array) -> np.ndarray:
         raise InputError("the same id stands twice: objects cannot be matched by id")
     missing = [name for name in left if name not in places]
     if missing or len(left) != len(right):
-        raise InputError(
-            "the two files do not hold the same objects, e.g. "
-            f"'{plain(missing[0] if missing else 'an id', 40)}'"
-        )
+        one = plain(missing[0] if missing else "an id", 40)
+        raise InputError(f"the two files do not hold the same objects, e.g. '{one}'")
     return np.array([places[name] for name in left])
 
 
@@ -185,10 +184,16 @@ def report(result: Path, out: Path | None, title: str | None, force: bool) -> No
 def inspect(file: str, as_json: bool) -> None:
     """Show what a data file, a result folder or a model file holds."""
     path, terminal = Path(file), Terminal(as_json=as_json)
+    facts: dict[str, Any]
     if path.is_dir():
-        facts = _folder(path)
+        summary = read_summary(path)
+        wanted = ("model", "n_objects", "n_clusters", "certainty", "converged", "seed", "created")
+        facts = {"kind": "result folder", **{key: summary.get(key) for key in wanted}}
+        facts["data"] = summary["input"]["name"]
     elif file != "-" and path.is_file() and archive_holds(path, "schema.json"):
-        facts = _model(path)
+        strange = untrusted(path)
+        facts = {"kind": "saved model", "types from outside": ", ".join(strange) or "none"}
+        facts["would be loaded"] = not strange
     else:
         facts = _data(file)
     rows = [[key, str(value)] for key, value in facts.items()]
@@ -196,23 +201,12 @@ def inspect(file: str, as_json: bool) -> None:
     terminal.record(facts)
 
 
-def _folder(path: Path) -> dict[str, Any]:
-    summary = read_summary(path)
-    wanted = ("model", "n_objects", "n_clusters", "certainty", "converged", "seed", "created")
-    facts = {key: summary.get(key) for key in wanted}
-    return {"kind": "result folder", **facts, "data": summary["input"]["name"]}
-
-
-def _model(path: Path) -> dict[str, Any]:
-    strange = untrusted(path)
-    outside = ", ".join(strange) or "none"
-    facts = {"types from outside": outside, "would be loaded": not strange}
-    return {"kind": "saved model", **facts}
-
-
 def _data(file: str) -> dict[str, Any]:
     table = read(file, Roles(mixed=True))
-    own = _own_columns(table)
+    own = table.columns
+    if table.fields is not None:  # where the table has one for every category
+        own = [column.name for column in table.fields]
+        own = own if table.id_column in (None, *own) else [str(table.id_column), *own]
     facts = {
         "kind": table.kind,
         "rows": table.values.shape[0],
@@ -231,15 +225,6 @@ def _data(file: str) -> dict[str, Any]:
         facts["entries"] = int(table.values.nnz)
     facts |= {f"advice {place + 1}": text for place, text in enumerate(advice(table))}
     return {**facts, "looks like": _looks_like(table), "sha256": table.digest}
-
-
-def _own_columns(table: Table) -> list[str]:
-    """Names of the columns that stand in the file, where the table has one for every category."""
-    if table.fields is None:
-        return table.columns
-    names = [column.name for column in table.fields]
-    apart = table.id_column is not None and table.id_column not in names
-    return [str(table.id_column), *names] if apart else names
 
 
 def models(as_json: bool) -> None:

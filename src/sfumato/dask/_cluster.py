@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -48,12 +49,12 @@ def client() -> Any:
         ) from None
 
 
-def submit(task: Any, *arguments: Any, **where: Any) -> Future:
+def submit(task: Callable[..., Any], *arguments: object, **where: object) -> Future:
     """A task on the cluster that is done as often as it is asked for."""
     return client().submit(task, *arguments, pure=False, **where)
 
 
-def floating(dtype: Any) -> np.dtype:
+def floating(dtype: np.dtype) -> np.dtype:
     """The type of numbers that are kept of an array."""
     return np.dtype(dtype if dtype in (np.float32, np.float64) else np.float64)
 

@@ -24,7 +24,15 @@ import dask
 from ..array.rows import Rows, add, extremes_of
 from ..array.types import Estimator
 from ..data.features import check_width
-from ._cluster import check_array, client, floating, keep_temporaries, pinned, same, submit
+from ._cluster import (
+    check_array,
+    client,
+    floating,
+    keep_temporaries,
+    pinned,
+    same,
+    submit,
+)
 
 
 class _Pickler(cloudpickle.Pickler):
@@ -230,7 +238,7 @@ class Features:
         return self._groups
 
     def submit(
-        self, task: Callable[..., list[Any]], given: list[Any], *arguments: Any
+        self, task: Callable[..., list[Any]], given: list[Any], *arguments: object
     ) -> list[Future]:
         """``task(*arguments, several)`` for each group, with those of ``given`` that it has."""
         return [submit(task, *arguments, [given[b] for b in group]) for group in self.groups]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,14 @@ import numpy as np
 from ..array.memory import reserve
 from ..array.text import plain
 from .columns import Cells, Labels, Raw, as_table
-from .reading import InputError, Roles, Table, assign_roles, quoted, with_ids
+from .reading import InputError, Roles, Table, assign_roles, extra, quoted, with_ids
 from .text import read_stream
 
 
 def read_parquet(path: Path, source: str, roles: Roles) -> Table:
     """The table in a Parquet file."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow: pip install 'sfumato[io]'") from error
+    pq = extra("pyarrow.parquet", "Parquet files need pyarrow", "'sfumato[io]'")
+    pa = import_module("pyarrow")
     try:
         with pq.ParquetFile(path) as file:
             schema = file.schema_arrow
@@ -80,13 +78,8 @@ def _floats(column: Any, pa: Any) -> np.ndarray:
 
 def read_excel(path: Path, source: str, roles: Roles) -> Table:
     """The table in a sheet of an Excel workbook, read as text, like a CSV file."""
-    try:
-        import fastexcel
-        import pyarrow  # noqa: F401  (what fastexcel hands columns over with)
-    except ImportError as error:
-        raise ImportError(
-            "Excel workbooks need fastexcel and pyarrow: pip install 'sfumato[io]'"
-        ) from error
+    for package in ("pyarrow", "fastexcel"):  # the one hands over the columns of the other
+        fastexcel = extra(package, "Excel workbooks need fastexcel and pyarrow", "'sfumato[io]'")
     try:
         book = fastexcel.read_excel(path)
         names = book.sheet_names
@@ -127,12 +120,7 @@ def _wanted_sheets(asked: str | None, names: list[str], source: str) -> list[str
 
 def read_anndata(path: Path, source: str, roles: Roles) -> Table:
     """Cells of an AnnData file: their principal components, else the expression matrix."""
-    try:
-        import anndata
-    except ImportError as error:
-        raise ImportError(
-            f"{source} is an HDF5 file; AnnData files need the anndata package: pip install anndata"
-        ) from error
+    anndata = extra("anndata", f"{source} is an HDF5 file; AnnData files need anndata", "anndata")
     try:
         data = anndata.read_h5ad(path)
     except (OSError, KeyError, ValueError, TypeError) as error:
@@ -141,12 +129,11 @@ def read_anndata(path: Path, source: str, roles: Roles) -> Table:
     if "X_pca" in data.obsm:
         values = data.obsm["X_pca"]
         columns = [f"PC{place + 1}" for place in range(values.shape[1])]
-    annotation = {"weight": roles.weight, "classes": roles.classes, "id": roles.id}
-    for role, name in annotation.items():
+    for option, name in {"weight": roles.weight, "class": roles.classes, "id": roles.id}.items():
         if name is not None and name not in data.obs:
             raise InputError(
-                f"{source}: --{role.replace('classes', 'class')}-column '{plain(name, 40)}' is "
-                "not among the annotations of the cells"
+                f"{source}: --{option}-column '{plain(name, 40)}' is not among the annotations of "
+                "the cells"
             )
     _, evidence = assign_roles(columns, Roles(drop=roles.drop, keep=roles.keep), source)
     return Table(

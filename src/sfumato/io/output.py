@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ..array.text import plain
-from .reading import InputError
+from .reading import InputError, extra
 
 _LEAST = 2**20  # bytes that must be free before any work begins: a summary and a checkpoint
 _REPLACED = ".replaced"  # ends the name of what was moved aside and may be somebody's
@@ -219,10 +219,7 @@ def _left_by(target: Path) -> list[Path]:
 
 
 def _lock(path: Path) -> Any:
-    try:
-        import filelock
-    except ImportError as error:
-        raise ImportError("files are locked with filelock: pip install 'sfumato[cli]'") from error
+    filelock = extra("filelock", "files are locked with filelock", "'sfumato[cli]'")
     # Another thread releases it where a signal does not stop the work.
     return filelock.FileLock(path, thread_local=False, fallback_to_soft=False)
 

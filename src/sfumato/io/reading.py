@@ -93,6 +93,14 @@ class Table(NamedTuple):
         return [column for column in self.fields or () if column.used]
 
 
+def extra(package: str, what: str, source: str) -> Any:
+    """A package that not everybody has, or an error that says where to get it."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise ImportError(f"{what}: pip install {source}") from error
+
+
 def archive_holds(path: Path, name: str) -> bool:
     """Whether a file is a readable ZIP archive with a member of that name."""
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -17,7 +18,7 @@ from ..array.text import plain, to_cell
 from ..array.types import Estimator
 from ..memberships import check_memberships
 from .output import check_folder
-from .reading import InputError, Roles, kind_of, read
+from .reading import InputError, Roles, extra, kind_of, read
 
 SCHEMA = 1
 _OWN = "memberships.csv memberships.parquet levels.csv summary.json pictures.json"
@@ -132,11 +133,8 @@ def write_memberships(
 
 
 def _write_parquet(path: Path, result: Result) -> None:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow: pip install 'sfumato[io]'") from error
+    pq = extra("pyarrow.parquet", "Parquet files need pyarrow", "'sfumato[io]'")
+    pa = import_module("pyarrow")
     U = result.memberships
     columns = {
         "id": [str(name) for name in result.ids],

@@ -21,7 +21,7 @@ from typing import Any
 from ..array.memory import reserve
 from ..array.text import plain
 from .output import whole_file
-from .reading import InputError, archive_holds
+from .reading import InputError, archive_holds, extra
 
 # Rooms of files and pictures: no model is made of what they hold.
 _FRONT = ("anndata", "cli", "dask", "io", "papers", "plot", "report")
@@ -38,13 +38,7 @@ _OTHERS = frozenset(
 
 def skops() -> Any:
     """The package that saves and loads, which takes a while to import."""
-    try:
-        import skops.io
-    except ImportError as error:
-        raise ImportError(
-            "models are saved and loaded with skops: pip install 'sfumato[cli]'"
-        ) from error
-    return skops.io
+    return extra("skops.io", "models are saved and loaded with skops", "'sfumato[cli]'")
 
 
 def save(thing: Any, path: Path, token: str = "model") -> None:
@@ -109,18 +103,9 @@ def load(path: Path) -> Any:
 class Checkpoint:
     """Keeps the loops of one fit (see ``engine.loop.checkpoints``) in a file.
 
-    Parameters
-    ----------
-    path : Path
-    task : str
-        What is being fitted to what: a file kept for another task is refused.
-    every : float
-        Seconds between two writes; more where writing is slow, so that it takes a tenth of the time
-        at most.
-    token : str
-        Marks the files of this run, so that a later one can clean up after it.
-    warn : function of a text, optional
-        Called with the reason if a write fails; ``warnings.warn`` if not given.
+    ``task`` says what is fitted to what: a file kept for another is refused. It is written every
+    so many seconds, or less often where writing would take more than a tenth of the time. ``token``
+    marks the files of this run, and ``warn`` is told why a write failed.
     """
 
     def __init__(
@@ -222,14 +207,13 @@ def check_checkpoint(path: Path, *, wanted: bool) -> None:
     """Refuse a file in the place of a checkpoint that is none, or one that is not wanted."""
     if not os.path.lexists(path):
         return
+    said = f"--out: {plain(path, 200)} is"
     if not path.is_file() or not archive_holds(path, "schema.json"):
-        raise InputError(
-            f"--out: {plain(path, 200)} is not a checkpoint of this program: choose another name"
-        )
+        raise InputError(f"{said} not a checkpoint of this program: choose another name")
     if not wanted:
         raise InputError(
-            f"--out: {plain(path, 200)} is left from a run that was stopped: go on from it with "
-            "--resume, or add --force to start afresh"
+            f"{said} left from a run that was stopped: go on from it with --resume, or add --force "
+            "to start afresh"
         )
 
 

@@ -24,10 +24,8 @@ def calibration(
 
     Parameters
     ----------
-    stated : array of shape (b,)
-        Mean stated probability in every bin.
-    observed : array of shape (b,)
-        How often it came true.
+    stated, observed : arrays of shape (b,)
+        Mean stated probability in every bin, and how often it came true.
     counts : array of shape (b,), optional
         Number of cases in every bin, drawn as the area of the points; empty bins are left out.
     %(axes)s
@@ -72,8 +70,7 @@ def selection(
     spread : array of shape (c,), optional
         Standard errors, drawn as a band.
     chosen : int, optional
-    name : str
-        What the score is.
+    name : str, what the score is
     %(axes)s
 
     Examples
@@ -223,8 +220,7 @@ def history(objective: float | np.ndarray, *, name: str = "objective", ax: Any =
     Parameters
     ----------
     objective : array of shape (n_iter,) or (n_iter, runs)
-    name : str
-        What the objective is.
+    name : str, what the objective is
     %(axes)s
 
     Examples
@@ -255,10 +251,8 @@ def information(compression: Any, relevance: Any, *, ax: Axes | None = None) -> 
 
     Parameters
     ----------
-    compression : array of shape (c,)
-        I(cluster; object) of every solution.
-    relevance : array of shape (c,)
-        I(cluster; relevant variable).
+    compression, relevance : arrays of shape (c,)
+        I(cluster; object) and I(cluster; relevant variable) of every solution.
     %(axes)s
 
     Examples
@@ -286,7 +280,7 @@ def _same_length(first: ArrayLike, second: ArrayLike, *names: str) -> tuple[np.n
 
 @documented
 def conjugate(
-    prior: Any, data: Any, *, level: float = 0.9, grid: Any = None, ax: Any = None
+    prior: Any, data: Any, *, level: float = 0.9, grid: Any = None, ax: Axes | None = None
 ) -> Any:
     """Densities of a parameter before and after the data, and the likelihood between them.
 

@@ -36,8 +36,7 @@ def memberships(
     Parameters
     ----------
     memberships : array of shape (n, k)
-    names : sequence of k names, optional
-        Names of the clusters.
+    names : sequence of k names of the clusters, optional
     ordered : bool
         Whether objects stand cluster by cluster, or as they came. Beyond 1200 objects neighbours
         share a column (their mean).
@@ -80,8 +79,7 @@ def profiles(
     Parameters
     ----------
     memberships : array of shape (n, k)
-    names : sequence of k names, optional
-        Names of the clusters.
+    names : sequence of k names of the clusters, optional
     ordered : bool
         Whether objects stand cluster by cluster, or as they came. Beyond 1200 objects the curves
         run through means of neighbours.
@@ -112,8 +110,7 @@ def simplex(memberships: ArrayLike, *, names: Names = None, ax: Any = None) -> A
     Parameters
     ----------
     memberships : array of shape (n, 3)
-    names : sequence of 3 names, optional
-        Names of the clusters.
+    names : sequence of 3 names of the clusters, optional
     %(axes)s
 
     Examples
@@ -162,10 +159,8 @@ def scatter(
     X : array of shape (n, 2)
         Two features, or two coordinates of an embedding.
     memberships : array of shape (n, k)
-    names : sequence of k names, optional
-        Names of the clusters.
-    axis_names : sequence of 2 names, optional
-        Names of the two coordinates.
+    names : sequence of k names of the clusters, optional
+    axis_names : sequence of 2 names of the coordinates, optional
     %(axes)s
 
     Examples
@@ -213,8 +208,7 @@ def uncertainty(
     Parameters
     ----------
     memberships : array of shape (n, k)
-    names : sequence of k names, optional
-        Names of the clusters.
+    names : sequence of k names of the clusters, optional
     bins : int
     sample_weight : array of shape (n,), optional
         A weight of w counts as w copies of the object.

@@ -31,7 +31,7 @@ _COLOURS = (
 )
 
 
-def axes_or_new(ax: Any) -> Any:
+def axes_or_new(ax: Axes | None) -> Any:
     """``ax``, or the axes of a new figure."""
     if ax is not None:
         return ax

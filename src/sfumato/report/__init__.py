@@ -17,7 +17,7 @@ import numpy as np
 
 from ..array.arrays import to_numpy
 from ..array.text import plain
-from ..engine.levels import regroup
+from ..engine.levels import Level, regroup
 from ..io.columns import encode, encoded_names
 from ..io.output import whole_file
 from ..memberships import check_memberships
@@ -109,7 +109,13 @@ def render(
     )
 
 
-def _described(X: Any, U: np.ndarray, levels: Any, columns: Any, facts: Facts) -> Facts:
+def _described(
+    X: Any,
+    U: np.ndarray,
+    levels: tuple[np.ndarray, Sequence[Level]],
+    columns: Sequence[object] | None,
+    facts: Facts,
+) -> Facts:
     """The facts with the place of every object in the plane, and the clusters in words."""
     if facts.coordinates is None:
         if hasattr(X, "columns"):  # categories one-hot

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..array.arrays import to_numpy
 from ..engine.levels import Level, merged
+from ..selection.choose import Choice
 
 
 class Facts(NamedTuple):
@@ -47,7 +48,7 @@ def facts_of(model: Any) -> Facts:
     )
 
 
-def curve_of_choice(choice: Any) -> dict[str, Any] | None:
+def curve_of_choice(choice: Choice) -> dict[str, Any] | None:
     """The candidates of a ``Choice`` that have a score; None if there are fewer than two."""
     rows = [row for row in choice.table if np.isfinite(row.score)]
     if len(rows) < 2:

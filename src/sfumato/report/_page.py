@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..array.text import plain
+from ..io.reading import extra
 from ..memberships import margin, sizes
 from ..plot import palette
 from ._description import borderline, typical
@@ -23,13 +24,9 @@ _SURE, _SHARED = 0.9, 0.2  # largest membership of a sure object, margin of a sh
 
 def fill(**content: Any) -> str:
     """The template, filled in; every name in it is shown as text."""
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ImportError as error:
-        raise ImportError(
-            "reports need jinja2 and matplotlib: pip install 'sfumato[cli]'"
-        ) from error
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    jinja2 = extra("jinja2", "reports need jinja2 and matplotlib", "'sfumato[cli]'")
+    strict = {"undefined": jinja2.StrictUndefined, "trim_blocks": True}
+    environment = jinja2.Environment(autoescape=True, **strict)
     environment.filters["name"] = lambda name, width=80: plain(name, width)
     environment.filters["mean"] = shown_mean
     style, script, template = (

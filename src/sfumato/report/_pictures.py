@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,31 +22,28 @@ _LIGHT = ("#fdfeff", "#1d2530", "#8a94a3")
 _DARK = ("#1a2029", "#e4e8ee", "#76808f")
 
 
-class Picture(NamedTuple):
-    """A picture with its words, as data addresses for light and dark screens."""
-
-    title: str
-    caption: str
-    light: str
-    dark: str
-    live: str = ""  # the live picture that a script puts in its place
-
-
 # Title, caption, how to draw it on axes (None: live only), height in inches, and the live picture.
 Plan = tuple[str, str, Callable[[Any], Any] | None, float, str]
 
 
 def pictures(
-    U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Any, finest: int
-) -> list[Picture]:
-    """Every picture that the facts allow; at another of ``finest`` levels only the live ones."""
+    U: np.ndarray,
+    labels: Sequence[str],
+    facts: Facts,
+    classes: Sequence[object] | None,
+    finest: int,
+) -> list[dict[str, str]]:
+    """Every picture that the facts allow, as data addresses for light and for dark screens.
+
+    ``live`` is the picture that a script puts in its place; at other levels there are no others.
+    """
     plans = [
         *_of_objects(U, labels, facts, finest),
         *_of_memberships(U, labels),
         *_of_facts(U, labels, facts, classes),
     ]
     return [
-        Picture(title, caption, light, dark, live)
+        {"title": title, "caption": caption, "light": light, "dark": dark, "live": live}
         for title, caption, draw, height, live in plans
         for light, dark in [("", "") if draw is None else _images(draw, height)]
     ]
@@ -97,7 +94,9 @@ def _of_memberships(U: np.ndarray, labels: Sequence[str]) -> Iterator[Plan]:
         yield "Certainty", caption, lambda ax: plot.uncertainty(U, names=labels, ax=ax), 3.1, live
 
 
-def _of_facts(U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Any) -> Iterator[Plan]:
+def _of_facts(
+    U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Sequence[object] | None
+) -> Iterator[Plan]:
     if facts.history is not None and len(facts.history) > 1:
         caption = "The objective after every iteration."
         yield "Search", caption, lambda ax: plot.history(facts.history, ax=ax), 3.1, ""

@@ -86,18 +86,19 @@ def profiles(
     if not parts:
         return [[] for _ in range(k)]
     mass, mean, spread, unit, center = _moments(parts, U)
-    (_, inner, outer), (_, *spreads) = _split(mean, k), _split(spread, k)
-    there = (mass[1 : k + 1] > 1e-9) & (mass[k + 1 :] > 1e-9)
+    inside, outside = slice(1, k + 1), slice(k + 1, None)
+    inner, outer = mean[inside], mean[outside]
+    there = (mass[inside] > 1e-9) & (mass[outside] > 1e-9)
     gap = np.where(there, np.abs(inner - outer), 0.0)
-    within = np.sqrt((spreads[0] ** 2 + spreads[1] ** 2) / 2)
+    within = np.sqrt((spread[inside] ** 2 + spread[outside] ** 2) / 2)
     # A column that is constant in both parts separates them perfectly: ten deviations stand for
     # that.
     distance = np.minimum(gap / np.maximum(within, 0.1 * np.maximum(gap, 1e-300)), 10.0)
     steps = (inner - mean[0]) / np.where(spread[0] > 0, spread[0], 1.0)
     values = mean * unit + center
     # Cohen's h: the arcsine makes the variance of a share independent of the share.
-    _, one, other = _split(2 * np.arcsin(np.sqrt(np.clip(values, 0.0, 1.0))), k)
-    effect = np.where(there, np.abs(one - other), 0.0)
+    angles = 2 * np.arcsin(np.sqrt(np.clip(values, 0.0, 1.0)))
+    effect = np.where(there, np.abs(angles[inside] - angles[outside]), 0.0)
     found: list[dict[int, ColumnProfile]] = [{} for _ in range(k)]
     for j, part in enumerate(parts):
         share = part.kind == "category"
@@ -143,11 +144,6 @@ def _parts(place: int, column: Column) -> list[_Part]:
         return [_Part(place, column.name, "category", "yes", hot)]
     kind = "date" if column.kind == "date" else "number"
     return [_Part(place, column.name, kind, None, values)]
-
-
-def _split(rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Figures of all objects, of every cluster, and of the others."""
-    return rows[0], rows[1 : k + 1], rows[k + 1 :]
 
 
 def _moments(parts: Sequence[_Part], U: np.ndarray) -> tuple[np.ndarray, ...]:
