@@ -107,8 +107,7 @@ def consensus(
 def predict(
     model: Annotated[Path, o.argument("RESULT", "Result folder of an earlier fit.")],
     clusters: Annotated[
-        int | None,
-        o.option("--clusters -k", "At another level (fit --levels).", "K", min=1),
+        int | None, o.option("--clusters -k", "At another level (fit --levels).", "K", min=1)
     ] = None,
     out: Annotated[Path, o.option("--out -o", "CSV file; - for standard output.", "FILE")] = Path(
         "-"
@@ -169,8 +168,7 @@ def choose(
 def report(
     result: Annotated[Path, o.argument("RESULT", "Result folder.")],
     out: Annotated[
-        Path | None,
-        o.option("--out -o", "HTML file; else report.html in the folder.", "FILE"),
+        Path | None, o.option("--out -o", "HTML file; else report.html in the folder.", "FILE")
     ] = None,
     title: Annotated[str | None, o.option("--title", "Title of the page.", "TEXT")] = None,
 ) -> None:
@@ -218,8 +216,7 @@ def reproduce(
         "sfumato-papers"
     ),
     data: Annotated[
-        Path | None,
-        o.option("--data", "Data sets; OpenML is asked for the others.", "FOLDER"),
+        Path | None, o.option("--data", "Data sets; OpenML is asked for the others.", "FOLDER")
     ] = None,
     offline: Annotated[
         bool, o.option("--offline", "Do not ask OpenML: leave out what is not in --data.")

@@ -18,13 +18,7 @@ from ..array.types import Array
 from ..io import InputError, Roles, Table, read, read_result
 from ..io.output import Output, check_file, check_folder
 from ..io.reading import archive_holds, quoted
-from ..io.results import (
-    has_noise,
-    read_memberships,
-    read_summary,
-    text_file,
-    write_memberships,
-)
+from ..io.results import has_noise, read_memberships, read_summary, text_file, write_memberships
 from ..io.saving import load, untrusted
 from ..memberships import check_memberships
 from ..models import MODELS

@@ -24,15 +24,7 @@ import dask
 from ..array.rows import Rows, add, extremes_of
 from ..array.types import Estimator
 from ..data.features import check_width
-from ._cluster import (
-    check_array,
-    client,
-    floating,
-    keep_temporaries,
-    pinned,
-    same,
-    submit,
-)
+from ._cluster import check_array, client, floating, keep_temporaries, pinned, same, submit
 
 
 class _Pickler(cloudpickle.Pickler):

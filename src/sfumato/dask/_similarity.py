@@ -77,6 +77,13 @@ class Similarity(LinearOperator):
                 f"W has negative similarities (smallest {least:g}): shift or clip them, e.g. "
                 "W.clip(min=0)"
             )
+        limits = np.finfo(self.dtype)
+        low, high = float(limits.tiny) ** 0.5 * 1e9, float(limits.max) ** 0.5 / 1e9 / self.n
+        if largest and not low < largest < high:
+            raise ValueError(
+                f"W has a largest similarity of {largest:.0e}, whose square cannot be told from "
+                f"{'0' if largest < low else 'infinity'}: change units, e.g. W / {largest:.0e}"
+            )
 
     def _check_symmetry(self, norm: float, right: np.ndarray, left: np.ndarray) -> None:
         tolerance = 1e-4 if self.dtype == np.float32 else 1e-9

@@ -173,86 +173,30 @@ def doubtful(U: np.ndarray, names: Sequence[Any], labels: Sequence[str]) -> list
     ]
 
 
-def trust(U: np.ndarray, facts: Facts) -> list[dict[str, str]]:
-    """What the answer rests on, after the verdict: what is good, worth knowing or a caution."""
-    found = [("caution", text) for text in facts.warnings]
-    found += _number(facts.selection, U.shape[1]) + _against_classes(U, facts.metrics or {})
-    if facts.converged is False:
-        text = "The search stopped before it converged: the memberships may still move. Allow more "
-        found.append(("caution", f"{text}iterations."))
-    found += _sureness(U) + _sizes(U)
-    found += [("note", f"{text[:1].upper()}{text[1:]}.") for text in facts.notes]
-    return [{"kind": kind, "text": text} for kind, text in found]
-
-
-def _number(selection: Mapping[str, Any] | None, k: int) -> list[tuple[str, str]]:
-    """The number of clusters, and how near the next best came."""
-    if selection is None or len(selection["scores"]) < 2:
-        return []
-    scores = dict(zip(selection["n_clusters"], selection["scores"], strict=True))
-    chosen = selection.get("chosen") or k
-    order = [number for number in sorted(scores, key=lambda n: -scores[n]) if number != chosen]
-    others = ", ".join(f"{number} ({scores[number]:.4g})" for number in order[:2])
-    score = f" ({scores[chosen]:.4g})" if chosen in scores else ""
-    text = (
-        f"The number of clusters was chosen by {selection.get('name') or 'score'}, higher being "
-        f"better: {chosen} cluster{'' if chosen == 1 else 's'}{score}; the runners-up are {others}."
-    )
-    return [("note", text)]
-
-
-def _against_classes(U: np.ndarray, metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Calibration of the memberships, where classes are known."""
-    accuracy = metrics.get("matched accuracy")
-    if accuracy is None or U.shape[1] < 2:
-        return []
-    stated = float(U.max(axis=1).mean())
-    gap = stated - float(accuracy)
-    text = (
-        f"Against the known classes {float(accuracy):.0%} of the objects are right, where the mean "
-        f"certainty is {stated:.0%}: "
-    )
-    if abs(gap) <= 0.05:
-        return [("good", text + "memberships are nearly calibrated.")]
-    if gap > 0:
-        return [("caution", text + "the model is overconfident.")]
-    return [("note", text + "the model is less confident than it could be.")]
-
-
-def _sureness(U: np.ndarray) -> list[tuple[str, str]]:
+def trust(U: np.ndarray, facts: Facts) -> dict[str, Any]:
+    """Figures behind what the answer rests on, which the template puts into words."""
     n, k = U.shape
-    if k == 1:
-        return []
-    largest = U.max(axis=1)
-    sure, shared = float((largest >= _SURE).mean()), float((margin(U) < _SHARED).mean())
-    text = (
-        f"{sure:.0%} of the objects have a membership of {_SURE:g} or more in one cluster; "
-        f"{shared:.0%} are shared, with their best two clusters less than {_SHARED:g} apart."
-    )
-    found = [("note", text)]
-    # 0 for equal memberships, 1 for certain ones, whatever the number of clusters.
-    if (largest.mean() * k - 1) / (k - 1) < 0.25:
-        text = f"Memberships are uncertain: the evidence hardly separates {k} clusters. Try fewer, "
-        found.append(("caution", f"{text}or another model."))
-    if n > 1 and (largest > 0.999).mean() > 0.98:
-        text = (
-            "Almost every membership is 0 or 1. Far-apart clusters look like this, and so does an "
-            "overconfident model. A second model, or a consensus, is a cheap check."
-        )
-        found.append(("note", text))
-    return found
-
-
-def _sizes(U: np.ndarray) -> list[tuple[str, str]]:
-    n, k = U.shape
-    counts = np.bincount(U.argmax(axis=1), minlength=k)
-    empty = int((counts == 0).sum())
-    small = int(((counts > 0) & (counts < max(3, 0.005 * n))).sum())
-    found = []
-    if empty:
-        text = f"{empty} of the {k} clusters are the label of no object: fewer clusters may be "
-        found.append(("caution", f"{text}enough."))
-    if small and k > 1:
-        text = f"{small} of the {k} clusters are very small: they may hold outliers rather than a "
-        found.append(("caution", f"{text}group."))
-    return found
+    largest, counts = U.max(axis=1), np.bincount(U.argmax(axis=1), minlength=k)
+    selection, accuracy = facts.selection or {}, (facts.metrics or {}).get("matched accuracy")
+    scores = dict(zip(selection.get("n_clusters", ()), selection.get("scores", ()), strict=True))
+    chosen, stated = selection.get("chosen") or k, float(largest.mean())
+    others = sorted(set(scores) - {chosen}, key=lambda number: -scores[number])
+    return {
+        "k": k,
+        "warnings": facts.warnings,
+        "notes": [f"{text[:1].upper()}{text[1:]}." for text in facts.notes],
+        "stopped": facts.converged is False,
+        "scores": scores if len(scores) > 1 else {},
+        "score": selection.get("name") or "score",
+        "chosen": chosen,
+        "others": others[:2],
+        "stated": stated,
+        "accuracy": None if accuracy is None or k < 2 else float(accuracy),
+        "sure": float((largest >= _SURE).mean()),
+        "shared": float((margin(U) < _SHARED).mean()) if k > 1 else 0.0,
+        # 0 for equal memberships, 1 for certain ones, whatever the number of clusters.
+        "vague": k > 1 and (stated * k - 1) / (k - 1) < 0.25,
+        "crisp": min(n, k) > 1 and (largest > 0.999).mean() > 0.98,
+        "empty": int((counts == 0).sum()),
+        "small": int(((counts > 0) & (counts < max(3, 0.005 * n))).sum()) if k > 1 else 0,
+    }

@@ -22,29 +22,19 @@ _LIGHT = ("#fdfeff", "#1d2530", "#8a94a3")
 _DARK = ("#1a2029", "#e4e8ee", "#76808f")
 
 
-# Title, caption, how to draw it on axes (None: live only), height in inches, and the live picture.
-Plan = tuple[str, str, Callable[[Any], Any] | None, float, str]
+# Title, how to draw it on axes (None: live only), height in inches, the live picture that a script
+# puts in its place, and what is said before the caption of the template.
+Plan = tuple[str, Callable[[Any], Any] | None, float, str, str]
 
 
 def pictures(
-    U: np.ndarray,
-    labels: Sequence[str],
-    facts: Facts,
-    classes: Sequence[object] | None,
-    finest: int,
+    U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Any, finest: int
 ) -> list[dict[str, str]]:
-    """Every picture that the facts allow, as data addresses for light and for dark screens.
-
-    ``live`` is the picture that a script puts in its place; at other levels there are no others.
-    """
-    plans = [
-        *_of_objects(U, labels, facts, finest),
-        *_of_memberships(U, labels),
-        *_of_facts(U, labels, facts, classes),
-    ]
+    """Every picture that the facts allow, as data addresses for light and for dark screens."""
+    plans = [*_of_objects(U, labels, facts, finest), *_of_facts(U, labels, facts, classes)]
     return [
-        {"title": title, "caption": caption, "light": light, "dark": dark, "live": live}
-        for title, caption, draw, height, live in plans
+        {"title": title, "light": light, "dark": dark, "live": live, "said": said}
+        for title, draw, height, live, said in plans
         for light, dark in [("", "") if draw is None else _images(draw, height)]
     ]
 
@@ -52,10 +42,7 @@ def pictures(
 def _of_objects(U: np.ndarray, labels: Sequence[str], facts: Facts, finest: int) -> Iterator[Plan]:
     n, k = U.shape
     some = U if facts.shown is None else U[np.asarray(facts.shown)]
-    part = f" {len(some):,} of {n:,} objects." if len(some) < n else ""
-    blended = (
-        f"The colour blends those of the object's clusters; the fainter, the less certain.{part}"
-    )
+    part = f"{len(some):,} of {n:,} objects. " if len(some) < n else ""
     if facts.coordinates is not None:
         at, axes = np.asarray(facts.coordinates), facts.axes
         said = "" if axes is None else f"Across: {axes[0]}. Up: {axes[1]}. "
@@ -63,63 +50,40 @@ def _of_objects(U: np.ndarray, labels: Sequence[str], facts: Facts, finest: int)
         def drawn(ax: Any) -> None:
             plot.scatter(at, some, names=labels, axis_names=axes, ax=ax).set(xticks=[], yticks=[])
 
-        yield "Map", said + blended, drawn, 4.2, "map"
+        yield "Map", drawn, 4.2, "map", said + part
     if telling := (facts.description or {}).get("plane"):
         points = np.array(telling["points"], dtype=np.float64)
         names = [str(name) for name in telling["names"]]
         seen = np.isfinite(points).all(axis=1)
-        caption = f"The two columns that tell the clusters apart best. {blended}"
         draw = partial(plot.scatter, points[seen], some[seen], names=labels, axis_names=names)
         if seen.any():
-            yield "Telling columns", caption, lambda ax: draw(ax=ax), 4.2, "telling"
+            yield "Telling columns", lambda ax: draw(ax=ax), 4.2, "telling", part
     if 3 <= finest <= 30:
         few = U if n <= 3000 else U[np.linspace(0, n - 1, 3000).astype(int)]
-        caption = "Corners are certain; dotted lines are where the label changes."
         corners = None if k != 3 else lambda ax: plot.simplex(few, names=labels, ax=ax)
-        yield "Simplex", caption, corners, 4.2, "simplex"
-
-
-def _of_memberships(U: np.ndarray, labels: Sequence[str]) -> Iterator[Plan]:
-    k = U.shape[1]
+        yield "Simplex", corners, 4.2, "simplex", ""
     if 1 < k <= 30:
-        caption = "One column for each object, one band for each cluster: full colour is a "
-        caption += "membership of 1."
-        height = max(3.1, 0.9 + 0.35 * k)
-        draw = partial(plot.memberships, U, names=labels)
-        yield "Memberships", caption, lambda ax: draw(ax=ax), height, "bands"
+        bands = partial(plot.memberships, U, names=labels)
+        yield "Memberships", lambda ax: bands(ax=ax), max(3.1, 0.9 + 0.35 * k), "bands", ""
     if k > 1:
-        caption = "How many objects have a largest membership of this size. Certain objects are on "
-        caption += "the right."
         live = "certainty" if k <= 30 else ""
-        yield "Certainty", caption, lambda ax: plot.uncertainty(U, names=labels, ax=ax), 3.1, live
+        yield "Certainty", lambda ax: plot.uncertainty(U, names=labels, ax=ax), 3.1, live, ""
 
 
-def _of_facts(
-    U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Sequence[object] | None
-) -> Iterator[Plan]:
+def _of_facts(U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Any) -> Iterator[Plan]:
     if facts.history is not None and len(facts.history) > 1:
-        caption = "The objective after every iteration."
-        yield "Search", caption, lambda ax: plot.history(facts.history, ax=ax), 3.1, ""
+        yield "Search", lambda ax: plot.history(facts.history, ax=ax), 3.1, "", ""
     if facts.selection is not None:
-        caption = "The score of every number of clusters that was tried: higher is better."
         chosen = facts.selection
-        yield "Number of clusters", caption, lambda ax: plot.selection(**chosen, ax=ax), 3.1, ""
+        yield "Number of clusters", lambda ax: plot.selection(**chosen, ax=ax), 3.1, "", ""
     if facts.similarity is not None:
-        means = np.asarray(facts.similarity)
-        caption = "The evidence: how alike objects are, in the order of the answer's clusters."
-        yield "Similarity", caption, lambda ax: heat_map(means, len(U), "", ax), 4.2, ""
-        caption = (
-            "What the memberships of the answer make of it: the chance that two objects belong "
-            "together. Its blocks should be those of the evidence."
-        )
-        rebuilt = partial(plot.reconstruction, U, facts.scale)
-        yield "Reconstruction", caption, lambda ax: rebuilt(ax=ax).set_title(""), 4.2, ""
+        means, rebuilt = np.asarray(facts.similarity), partial(plot.reconstruction, U, facts.scale)
+        yield "Similarity", lambda ax: heat_map(means, len(U), "", ax), 4.2, "", ""
+        yield "Reconstruction", lambda ax: rebuilt(ax=ax).set_title(""), 4.2, "", ""
     if classes is not None and len(kinds := set(map(str, classes))) <= 30:
-        caption = "Objects of each known class, shared out by membership."
-        height = max(3.1, 1.2 + 0.35 * len(kinds))
+        height, title = max(3.1, 1.2 + 0.35 * len(kinds)), facts.class_title
         draw = partial(plot.contingency, [str(kind) for kind in classes], U, column_names=labels)
-        title = facts.class_title
-        yield "Known classes", caption, lambda ax: draw(row_title=title, ax=ax), height, "classes"
+        yield "Known classes", lambda ax: draw(row_title=title, ax=ax), height, "classes", ""
 
 
 def _images(draw: Callable[[Any], Any], height: float) -> tuple[str, str]:
