@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 
-from sfumato.io import moving
+from sfumato.io import output
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _EVENTS = ("os.mkdir", "os.rename", "os.link", "os.remove", "os.rmdir", "os.truncate")
@@ -50,7 +50,7 @@ def watch_the_rest(patch):
 
     ``patch(module, name, function)`` sets them.
     """
-    fsync, rename = os.fsync, moving._renameat2
+    fsync, rename = os.fsync, output._renameat2
 
     def synced(handle):
         if _plan["root"] is not None:
@@ -63,7 +63,7 @@ def watch_the_rest(patch):
         return rename(*arguments)
 
     patch(os, "fsync", synced)
-    patch(moving, "_renameat2", renamed)
+    patch(output, "_renameat2", renamed)
 
 
 class fault:

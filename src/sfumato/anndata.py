@@ -46,13 +46,10 @@ def cluster(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import anndata                                          # doctest: +SKIP
-    >>> from sfumato import GaussianMixture
-    >>> from sfumato.anndata import cluster
-    >>> cells = anndata.AnnData(np.random.default_rng(0).normal(size=(40, 3)))  # doctest: +SKIP
-    >>> model = cluster(cells, GaussianMixture(2))              # doctest: +SKIP
-    >>> cells.obsm["sfumato"].shape                             # doctest: +SKIP
+    >>> import anndata, numpy, sfumato  # doctest: +SKIP
+    >>> cells = anndata.AnnData(numpy.random.default_rng(0).normal(size=(40, 3)))  # doctest: +SKIP
+    >>> model = sfumato.anndata.cluster(cells, sfumato.GaussianMixture(2))  # doctest: +SKIP
+    >>> cells.obsm["sfumato"].shape  # doctest: +SKIP
     (40, 2)
     """
     if obsp is not None:
@@ -119,10 +116,9 @@ def _add(adata: Any, model: Any, source: str, key: str) -> None:
     from . import __version__
 
     U = np.asarray(model.memberships_)
-    labels = np.asarray(model.labels_).astype(str)
-    order = [str(number) for number in range(U.shape[1])]
+    labels, names = np.asarray(model.labels_).astype(str), [str(k) for k in range(U.shape[1])]
     adata.obsm[key] = U
-    adata.obs[key] = pd.Categorical(labels, categories=order)
+    adata.obs[key] = pd.Categorical(labels, categories=names)
     adata.obs[f"{key}_certainty"] = U.max(axis=1)
     parameters = {
         name: value if isinstance(value, str | int | float | bool) else repr(value)

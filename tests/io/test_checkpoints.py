@@ -6,7 +6,7 @@ from scipy.optimize import minimize, rosen, rosen_der
 
 from sfumato.engine.acceleration import Squarem
 from sfumato.engine.loop import Run, checkpoints, iterate, replay
-from sfumato.io import moving
+from sfumato.io import output
 from sfumato.io.saving import Checkpoint
 
 
@@ -96,17 +96,17 @@ def test_a_stop_between_the_rename_and_the_end_of_a_write_loses_nothing(tmp_path
     pytest.importorskip("skops")
     kept = Checkpoint(tmp_path / "r.checkpoint", "task", every=0.0)
     place, state, history = kept.recall(1.0)
-    sync = moving.sync
+    sync = output.sync
 
     def stopped(path):
         if path == tmp_path:
             raise KeyboardInterrupt
         sync(path)
 
-    monkeypatch.setattr(moving, "sync", stopped)
+    monkeypatch.setattr(output, "sync", stopped)
     with pytest.raises(KeyboardInterrupt):
         kept.keep(place, state, [*history, 2.0])
-    monkeypatch.setattr(moving, "sync", sync)
+    monkeypatch.setattr(output, "sync", sync)
     assert kept.mine
     assert kept.write()
     kept.remove()

@@ -189,7 +189,7 @@ def test_what_is_missing_in_a_summary_is_named(tmp_path):
     summary = read_summary(tmp_path)
     assert summary == WHOLE
     for ask in (lambda: summary["versions"], lambda: summary["input"]["sha256"]):
-        with pytest.raises(InputError, match="'(versions|sha256)' is missing"):
+        with pytest.raises(InputError, match="has no '(versions|sha256)'"):
             ask()
 
 

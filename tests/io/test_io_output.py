@@ -9,10 +9,9 @@ import time
 
 import pytest
 
-from sfumato.io import InputError, moving
+from sfumato.io import InputError
 from sfumato.io import output as output_module
-from sfumato.io.moving import exchange, rename_new, whole_file
-from sfumato.io.output import Output, check_file
+from sfumato.io.output import Output, check_file, exchange, rename_new, whole_file
 from sfumato.io.results import check_target
 
 filelock = pytest.importorskip("filelock")
@@ -26,7 +25,7 @@ def names(folder):
 def ways(request, monkeypatch):
     """With the renames of the Linux kernel, and with those that every system has."""
     if request.param == "portable":
-        monkeypatch.setattr(moving, "_libc", lambda: None)
+        monkeypatch.setattr(output_module, "_libc", lambda: None)
 
 
 def write(output, text="new"):
@@ -139,7 +138,7 @@ def test_files_follow_the_same_rules(tmp_path, ways):
 
 def test_partial_names_cannot_be_foreseen_and_links_are_not_followed(tmp_path, monkeypatch):
     (tmp_path / "precious").write_text("x")
-    monkeypatch.setattr(moving.secrets, "token_hex", lambda _: "f" * 16)
+    monkeypatch.setattr(output_module.secrets, "token_hex", lambda _: "f" * 16)
     (tmp_path / ".sfumato-file-ffffffffffffffff.partial").symlink_to(tmp_path / "precious")
     with pytest.raises(FileExistsError), whole_file(tmp_path / "r"):
         pass
@@ -192,7 +191,7 @@ import sys, time
 from pathlib import Path
 from sfumato.io.output import Output
 from sfumato.io.results import check_target
-from sfumato.io.moving import whole_file
+from sfumato.io.output import whole_file
 with (
     Output(Path("r"), check_target) as output,
     output.folder() as folder,
@@ -298,7 +297,7 @@ def test_links_in_the_place_of_a_lock_are_not_followed(tmp_path):
 
 def test_data_are_on_the_disk_before_a_name_points_to_them(tmp_path, monkeypatch):
     log = []
-    fsync, rename, replace = os.fsync, moving._renameat2, os.replace
+    fsync, rename, replace = os.fsync, output_module._renameat2, os.replace
 
     def synced(handle):
         log.append(("sync", os.path.basename(os.readlink(f"/proc/self/fd/{handle}"))))
@@ -314,7 +313,7 @@ def test_data_are_on_the_disk_before_a_name_points_to_them(tmp_path, monkeypatch
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", replaced)
-    monkeypatch.setattr(moving, "_renameat2", renamed)
+    monkeypatch.setattr(output_module, "_renameat2", renamed)
     with Output(tmp_path / "r", check_target) as output:
         log.clear()
         with output.folder() as folder:

@@ -1,19 +1,17 @@
-"""The commands and their options. Each imports what it needs when it runs, so that help is quick.
-
-A new command is a function here, in the order in which help lists them.
-"""
+"""The commands and their options. A new command is a function here, in the order of the help."""
 
 from __future__ import annotations
 
-from functools import partial
+import inspect as reflection
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from . import options as o
-
-__all__ = ["app"]
 
 app = typer.Typer(
     name="sfumato",
@@ -28,8 +26,33 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-# ``main`` takes --debug out of the arguments of every command; here it is only told about.
-command = partial(app.command, epilog="--debug, with any command, shows the traceback of an error.")
+
+def command(module: str, names: str = "") -> Callable[[Callable[..., None]], None]:
+    """Make a command of a function; that of its name in ``module`` does the work.
+
+    The module is imported when the command runs, so that help is quick. The command also has the
+    options of ``Request`` that are named; or all but these, where an argument ``asked`` takes them.
+    """
+
+    def register(function: Callable[..., None]) -> None:
+        own, known = dict(reflection.signature(function, eval_str=True).parameters), o.parameters()
+        whole = own.pop("asked", None) is not None
+        shared = [name for name in known if (name in names.split()) != whole]
+
+        @wraps(function)
+        def run(**given: Any) -> None:
+            if whole:
+                given["asked"] = o.Request(**{name: given.pop(name) for name in shared})
+            getattr(import_module(f".{module}", __package__), function.__name__)(**given)
+
+        listed = [*own.values(), *(known[name] for name in shared)]
+        run.__signature__ = reflection.Signature(  # type: ignore[attr-defined]
+            [each.replace(kind=reflection.Parameter.KEYWORD_ONLY) for each in listed]
+        )
+        # ``main`` takes --debug out of the arguments of every command; here it is only told about.
+        app.command(epilog="--debug, with any command, shows the traceback of an error.")(run)
+
+    return register
 
 
 def _version(asked: bool) -> None:
@@ -52,118 +75,71 @@ def _root(
     pass
 
 
-@command()
-@o.takes(reading=o.Reading, writing=o.Writing)
-def fit(
-    *,
-    data: o.DataFile,
-    model: o.Model = None,
-    clusters: o.Clusters = None,
-    similarity: o.Similarity = None,
-    weight_column: o.WeightColumn = None,
-    reading: o.Reading,
-    writing: o.Writing,
-) -> None:
+@command("fitting")
+def fit(*, asked: o.Request) -> None:
     """Cluster the rows of a table.
 
     Writes a folder with memberships, a summary, the model and a report. With --similarity
     precomputed the table is a similarity matrix.
     """
-    from .fitting import run
-    from .models import Request
-
-    roles = reading.roles(weight=weight_column, mixed=similarity != "precomputed")
-    asked = {"model": model, "clusters": clusters, "similarity": similarity, **reading.model()}
-    run(Request(data=data, roles=roles, **asked, **writing._asdict()))
 
 
-@command()
-@o.takes(reading=o.Reading, writing=o.Writing)
+@command("fitting", "data model similarity weight_column")
 def consensus(
     *,
     data: Annotated[
         str,
-        typer.Argument(
-            metavar="DATA",
-            help="Labelings, one clustering per column; or features, with --features. - for "
-            "standard input.",
+        o.argument(
+            "DATA",
+            "Labelings, one clustering per column; or features, with --features. - for standard "
+            "input.",
         ),
     ],
     features: Annotated[
         bool, o.option("--features", "DATA holds features: make the clusterings first.")
     ] = False,
-    clusters: o.Clusters = None,
-    reading: o.Reading,
-    writing: o.Writing,
+    asked: o.Request,
 ) -> None:
     """Combine many clusterings into a soft one."""
-    from .fitting import run
-    from .models import Request
-
-    roles = reading.roles(labels=not features, mixed=features)
-    asked = {"model": "consensus", "clusters": clusters, **reading.model()}
-    run(Request(data=data, roles=roles, **asked, **writing._asdict()))
 
 
-@command()
+@command("using", "data id_column force quiet")
 def predict(
-    model: Annotated[
-        Path, typer.Argument(metavar="RESULT", help="Result folder of an earlier fit.")
-    ],
-    data: o.DataFile,
+    model: Annotated[Path, o.argument("RESULT", "Result folder of an earlier fit.")],
     clusters: Annotated[
-        int | None,
-        o.option("--clusters -k", "At another level (fit --levels).", "K", min=1),
+        int | None, o.option("--clusters -k", "At another level (fit --levels).", "K", min=1)
     ] = None,
-    id_column: o.IdColumn = None,
     out: Annotated[Path, o.option("--out -o", "CSV file; - for standard output.", "FILE")] = Path(
         "-"
     ),
-    force: o.Force = False,
-    quiet: o.Quiet = False,
 ) -> None:
     """Memberships of new objects.
 
     Uses a model that was fitted before. Columns are matched by name.
     """
-    from .using import predict
-
-    predict(model, data, id_column, out, force=force, quiet=quiet, n_clusters=clusters)
 
 
-@command()
+@command("using", "as_json")
 def score(
-    first: Annotated[
-        str, typer.Argument(metavar="A", help="Labels or memberships: a file or a result folder.")
-    ],
-    second: Annotated[
-        str, typer.Argument(metavar="B", help="The other clustering of the same objects.")
-    ],
+    first: Annotated[str, o.argument("A", "Labels or memberships: a file or a result folder.")],
+    second: Annotated[str, o.argument("B", "The other clustering of the same objects.")],
     column: Annotated[
         str | None, o.option("--column", "Labels, where a file has several columns.", "COLUMN")
     ] = None,
-    as_json: o.Json = False,
 ) -> None:
     """Agreement of two clusterings, hard or soft.
 
     Objects are matched by id where both have ids, else by order. The first clustering is the
     reference.
     """
-    from .using import score
-
-    score(first, second, column, as_json)
 
 
-@command()
-@o.takes(reading=o.Reading)
+@command("fitting", "clusters levels out table strict resume")
 def choose(
     *,
-    data: o.DataFile,
-    model: o.Model = None,
     lowest: Annotated[int, o.option("--from", "Fewest clusters.", "K", min=1)] = 1,
     highest: Annotated[
-        int | None,
-        o.option("--to", "Most clusters; else as fit --clusters auto.", "K", min=1),
+        int | None, o.option("--to", "Most clusters; else as fit --clusters auto.", "K", min=1)
     ] = None,
     criterion: Annotated[
         str,
@@ -177,124 +153,77 @@ def choose(
     labelings: Annotated[
         bool, o.option("--labelings", "DATA holds labelings (with --model consensus).")
     ] = False,
-    similarity: o.Similarity = None,
-    weight_column: o.WeightColumn = None,
     plot: Annotated[
         Path | None, o.option("--plot", "Draw the curve: PNG, SVG or PDF.", "FILE")
     ] = None,
-    force: o.Force = False,
-    as_json: o.Json = False,
-    quiet: o.Quiet = False,
-    reading: o.Reading,
+    asked: o.Request,
 ) -> None:
     """How many clusters? A score for each number.
 
     The answer is the same as that of fit --clusters auto.
     """
-    from .choosing import choose
-    from .models import Request
-
-    mixed = not labelings and similarity != "precomputed"
-    roles = reading.roles(weight=weight_column, labels=labelings, mixed=mixed)
-    numbers = None if highest is None and lowest == 1 else range(lowest, (highest or 20) + 1)
-    asked = Request(
-        data=data,
-        roles=roles,
-        model=model,
-        similarity=similarity,
-        force=force,
-        as_json=as_json,
-        quiet=quiet,
-        **reading.model(),
-    )
-    choose(asked, numbers, criterion, plot)
 
 
-@command()
+@command("using", "force")
 def report(
-    result: Annotated[Path, typer.Argument(metavar="RESULT", help="Result folder.")],
+    result: Annotated[Path, o.argument("RESULT", "Result folder.")],
     out: Annotated[
-        Path | None,
-        o.option("--out -o", "HTML file; else report.html in the folder.", "FILE"),
+        Path | None, o.option("--out -o", "HTML file; else report.html in the folder.", "FILE")
     ] = None,
     title: Annotated[str | None, o.option("--title", "Title of the page.", "TEXT")] = None,
-    force: o.Force = False,
 ) -> None:
     """Write the report of a result again."""
-    from .using import report
-
-    report(result, out, title, force)
 
 
-@command()
-def models(as_json: o.Json = False) -> None:
+@command("using", "as_json")
+def models() -> None:
     """List the models, and when to use which."""
-    from .inspecting import list_models
-
-    list_models(as_json)
 
 
-@command()
+@command("using", "as_json")
 def inspect(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Data file, result folder or model file.")
-    ],
-    as_json: o.Json = False,
+    file: Annotated[str, o.argument("FILE", "Data file, result folder or model file.")],
 ) -> None:
     """Say what a file holds.
 
     Nothing is fitted, and nothing in the file is run.
     """
-    from .inspecting import inspect
-
-    inspect(file, as_json)
 
 
-@command()
+@command("fitting", "force seed as_json")
 def demo(
-    out: o.Out = Path("sfumato-demo"),
-    force: o.Force = False,
-    seed: o.Seed = 0,
-    as_json: o.Json = False,
+    out: Annotated[Path, o.option("--out -o", "Folder for the result.", "FOLDER")] = Path(
+        "sfumato-demo"
+    ),
 ) -> None:
     """Soft consensus of Fisher's irises.
 
     Prints a table and writes a report to the folder.
     """
-    from .fitting import demonstrate
-
-    demonstrate(out, force, seed, as_json)
 
 
-@command()
+@command("using", "force")
 def reproduce(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="EXPERIMENT",
-            help=(
-                "similarity-table, similarity-figures, consensus-table, discriminative-table, "
-                "rounding-table, cluster-kernel-table, learning-table, mixture-steps or all."
-            ),
+        o.argument(
+            "EXPERIMENT",
+            "similarity-table, similarity-figures, consensus-table, discriminative-table, "
+            "rounding-table, cluster-kernel-table, learning-table, mixture-steps or all.",
         ),
     ],
     out: Annotated[Path, o.option("--out -o", "Folder for tables and pictures.", "FOLDER")] = Path(
         "sfumato-papers"
     ),
     data: Annotated[
-        Path | None,
-        o.option("--data", "Data sets; OpenML is asked for the others.", "FOLDER"),
+        Path | None, o.option("--data", "Data sets; OpenML is asked for the others.", "FOLDER")
     ] = None,
     offline: Annotated[
         bool, o.option("--offline", "Do not ask OpenML: leave out what is not in --data.")
     ] = False,
     seeds: Annotated[int, o.option("--seeds", "Runs to average over.", "N", min=1)] = 10,
-    force: o.Force = False,
 ) -> None:
     """Run a table or figure of the papers again.
 
     Published figures stand beside measured ones.
     """
-    from .reproducing import reproduce
-
-    reproduce(name, out, data, offline, seeds, force)

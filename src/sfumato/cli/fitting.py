@@ -1,4 +1,4 @@
-"""fit, consensus and demo: read, fit, write, show.
+"""fit, consensus, demo and choose: read, fit, write, show.
 
 Checkpoints of a fit are kept until the result is on the disk, however the fit ends.
 """
@@ -10,7 +10,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,44 +21,51 @@ from .. import __version__
 from ..array.text import plain
 from ..array.types import ArrayLike, Estimator
 from ..engine.loop import checkpoints, progress
-from ..io import InputError, Roles, Table, read
-from ..io.output import Output
+from ..io import InputError, Table, read
+from ..io.output import Output, check_file
 from ..io.reading import version
-from ..io.results import check_target, has_noise, least_size, write_memberships, write_result
+from ..io.results import check_target, has_noise, write_memberships, write_result
 from ..io.saving import Checkpoint, check_checkpoint
 from ..io.written import number
-from .evidence import explained_by_one, on_one_scale, prepare
-from .models import Request, check_model, estimator_of, first_choice, make, parse_clusters
+from ..report._facts import curve_of_choice
+from ..selection import choose_n_clusters, verdict
+from ..selection.choose import Choice
+from .evidence import agreement_of_resamples, explained_by_one, on_one_scale, prepare
+from .models import check_model, first_choice, make, parse_clusters
+from .options import Request
 from .stopping import NotConvergedError, StoppedError, damaged, rescued
-from .terminal import Terminal
-
-__all__ = ["demonstrate", "run"]
+from .terminal import Terminal, finite
 
 
-def run(request: Request) -> None:
-    """The whole of ``sfumato fit`` and ``sfumato consensus``."""
+def consensus(asked: Request, data: str, features: bool) -> None:
+    """Combine the labelings in a file, or those made of its features."""
+    fit(replace(asked, data=data, model="consensus", labels=not features))
+
+
+def fit(asked: Request) -> None:
+    """Fit a model to a file, and write the result."""
+    request = asked
     if request.model is not None:
         check_model(request.model)
-    asked = request.model or "consensus"
-    clusters = None if request.clusters is None else parse_clusters(request.clusters, asked)
+    clusters = None
+    if request.clusters is not None:
+        clusters = parse_clusters(request.clusters, request.model or "consensus")
     if request.table not in ("csv", "parquet"):
         raise InputError(f"--table must be csv or parquet, got '{request.table}'")
-    terminal = Terminal(
-        as_json=request.as_json, quiet=request.quiet, to_errors=str(request.out) == "-"
-    )
+    to_errors = str(request.out) == "-"
+    terminal = Terminal(as_json=request.as_json, quiet=request.quiet, to_errors=to_errors)
     with _claimed(request) as output:
         with terminal.progress("reading") as advance:
             table = read(request.data, request.roles, advance)
-        _check(table, clusters, request.roles)
-        if table.id_column is not None and request.roles.id is None:
+        _check(table, clusters)
+        if table.id_column is not None and request.id_column is None:
             terminal.remark(f"ids are taken from column '{table.id_column}'")
         model = request.model or first_choice(table)
         if request.clusters is None:  # asks the model, which is loaded only when there are data
             clusters = parse_clusters(None, model)
-        request = replace(
-            request, model=model, clusters="auto" if clusters is None else str(clusters)
-        )
-        estimator = estimator_of(request, clusters)
+        number = "auto" if clusters is None else str(clusters)
+        request = replace(request, model=model, clusters=number)
+        estimator = make(model, clusters, **request.told)
         table = on_one_scale(table, request, estimator, terminal)
         fit_and_write(request, estimator, table, terminal, output)
 
@@ -72,11 +79,11 @@ def _claimed(request: Request) -> Any:
             f"--out: '{plain(request.out, 200)}' is a folder that is there already: give the name "
             "of a new one"
         )
-    check_checkpoint(_beside(request.out), wanted=bool(request.resume or request.force))
+    check_checkpoint(_beside(request.out), wanted=request.resume or request.force)
     return Output(request.out, check_target, force=request.force)
 
 
-def _check(table: Table, clusters: int | None, roles: Roles) -> None:
+def _check(table: Table, clusters: int | None) -> None:
     """Refuse more clusters than rows, and numbers that are not whole in the place of labels."""
     n = table.values.shape[0]
     if clusters is not None and clusters > n:
@@ -101,16 +108,14 @@ def fit_and_write(
     """Fit the estimator to the table and write the result folder."""
     from .summary import show, summarize, write_report
 
-    evidence, extra = prepare(estimator, table, request.model, request.roles)
+    evidence, extra = prepare(estimator, table, request.model, request.labels)
     said: list[str] = []
     curve = None
     if request.clusters == "auto":
-        from .choosing import automatic
-
         said, curve = automatic(request.model, estimator, table, terminal)
     if output is not None:
         asked = 1 if request.clusters == "auto" else int(request.clusters or 1)
-        output.need(least_size(table.values.shape[0], asked))
+        output.need(8 * table.values.shape[0] * (asked + 2))  # eight bytes for a number at least
     checkpoint = _checkpoint(request, estimator, table, terminal, output)
     began, before = time.monotonic(), _mapped(table)
     said += _fit(estimator, evidence, extra, request, checkpoint, terminal, output)
@@ -125,7 +130,7 @@ def fit_and_write(
             f"{request.model} did not converge in {estimator.n_iter_} iterations: raise it with "
             "--set max_iter=..."
         )
-    with _kept_until_written(checkpoint, terminal):
+    with _kept(checkpoint, output, terminal, writing=True):
         told = explained_by_one(table, np.asarray(estimator.labels_))
         for text in told:
             terminal.remark(text)
@@ -148,7 +153,7 @@ def fit_and_write(
 def _checkpoint(
     request: Request, estimator: Estimator, table: Table, terminal: Terminal, output: Output | None
 ) -> Checkpoint | None:
-    if output is None or request.resume is None:
+    if output is None or not request.checkpoints:
         return None
     parameters = {key: repr(value) for key, value in sorted(estimator.get_params().items())}
     asked = [request.model, parameters, list(request.roles), request.scale]
@@ -187,21 +192,17 @@ def _fit(
         terminal.heard() as said,
         _watched(estimator, request.model, terminal),
         _kept(checkpoint, output, terminal),
+        nullcontext() if checkpoint is None else checkpoints(checkpoint),
     ):
         estimator.fit(evidence, **extra)
     return said
 
 
 def _mapped(table: Table) -> tuple[int, int, int] | None:
-    """What changes if a memory-mapped file is written to during the fit; None where the file was
-    read at once, or no longer exists.
-    """
-    if not isinstance(table.values, np.memmap) or table.values.filename is None:
-        return None
-    try:
+    """What changes if a mapped file is written to during the fit; None without such a file."""
+    with suppress(AttributeError, TypeError, OSError):
         return version(Path(table.values.filename))
-    except OSError:
-        return None
+    return None
 
 
 @contextmanager
@@ -215,10 +216,9 @@ def _watched(estimator: Estimator, name: str, terminal: Terminal) -> Iterator[No
                 advance(iteration / max_iter, f"member {iteration} of {max_iter}")
                 return
             starts += iteration == 1
-            share = (min(max(starts, 1), most) - 1 + iteration / max_iter) / most
-            advance(
-                share, f"start {max(starts, 1)}, iteration {iteration}, objective {objective:.6g}"
-            )
+            start = max(starts, 1)
+            share = (min(start, most) - 1 + iteration / max_iter) / most
+            advance(share, f"start {start}, iteration {iteration}, objective {objective:.6g}")
 
         with progress(listen):
             yield
@@ -226,76 +226,49 @@ def _watched(estimator: Estimator, name: str, terminal: Terminal) -> Iterator[No
 
 @contextmanager
 def _kept(
-    checkpoint: Checkpoint | None, output: Output | None, terminal: Terminal
+    checkpoint: Checkpoint | None, output: Any, terminal: Terminal, *, writing: bool = False
 ) -> Iterator[None]:
-    """Checkpoints while fitting.
+    """Keep the checkpoint of a fit that is stopped, or runs out of memory or disk.
 
-    A fit that is stopped, or runs out of memory or disk, keeps its file, so that it can be resumed.
+    While the result is written, whatever fails keeps it, so that the fit can be resumed at its end.
     """
     if checkpoint is None:
         yield
         return
+
+    def rescue() -> str:
+        said = str(_stopped(checkpoint))
+        output.release()
+        return said
+
     try:
-        with checkpoints(checkpoint), rescued(lambda: _rescue(checkpoint, output)):
+        with rescued(rescue):
             yield
     except KeyboardInterrupt as stop:
         raise _stopped(checkpoint) from stop
-    except (MemoryError, OSError):
-        _keep(checkpoint, terminal)
+    except Exception as error:
+        if writing and isinstance(error, InputError):  # the result is written, under another name
+            checkpoint.remove()
+        elif (writing or isinstance(error, (MemoryError, OSError))) and (
+            checkpoint.reached and (checkpoint.write() or checkpoint.mine)
+        ):
+            terminal.remark("the fit is kept: the same command with --resume goes on from there")
         raise
-
-
-@contextmanager
-def _kept_until_written(checkpoint: Checkpoint | None, terminal: Terminal) -> Iterator[None]:
-    """Delete the checkpoint once the result is on the disk; if writing fails, the fit can be
-    resumed at its end.
-    """
-    if checkpoint is None:
-        yield
-        return
-    try:
-        with rescued(lambda: str(_stopped(checkpoint))):
-            yield
-    except InputError:  # the result is written, under another name
+    if writing:
         checkpoint.remove()
-        raise
-    except KeyboardInterrupt as stop:
-        raise _stopped(checkpoint) from stop
-    except Exception:
-        _keep(checkpoint, terminal)
-        raise
-    checkpoint.remove()
-
-
-def _keep(checkpoint: Checkpoint, terminal: Terminal) -> None:
-    if checkpoint.reached and (checkpoint.write() or checkpoint.mine):
-        terminal.remark("the fit is kept: the same command with --resume goes on from there")
 
 
 def _stopped(checkpoint: Checkpoint) -> StoppedError:
     """The message after Ctrl-C: whether there is a checkpoint to resume from."""
     if not checkpoint.reached:
         return StoppedError("stopped")
-    if checkpoint.write():
-        return StoppedError("stopped: the same command with --resume goes on from here")
-    if checkpoint.mine:
-        return StoppedError(
-            "stopped: the same command with --resume goes on from the last good checkpoint"
-        )
-    return StoppedError("stopped; there is no checkpoint")
+    where = "here" if checkpoint.write() else "the last good checkpoint"
+    if not checkpoint.mine:
+        return StoppedError("stopped; there is no checkpoint")
+    return StoppedError(f"stopped: the same command with --resume goes on from {where}")
 
 
-def _rescue(checkpoint: Checkpoint, output: Output | None) -> str:
-    """End a fit that does not react to the signal: keep its checkpoint, and release the output
-    folder.
-    """
-    said = str(_stopped(checkpoint))
-    if output is not None:
-        output.release()
-    return said
-
-
-def demonstrate(out: Path, force: bool, seed: int, as_json: bool) -> None:
+def demo(out: Path, force: bool, seed: int, as_json: bool) -> None:
     """Soft consensus of Fisher's irises, with the species kept aside for comparison."""
     from sklearn.datasets import load_iris
 
@@ -305,19 +278,137 @@ def demonstrate(out: Path, force: bool, seed: int, as_json: bool) -> None:
     named = list(flowers.feature_names), ids, "flower", None, species
     table = Table(flowers.data, *named, "iris", "built in", "built in")
     terminal = Terminal(as_json=as_json)
-    request = Request(
-        data="iris",
-        roles=Roles(classes="species"),
-        model="consensus",
-        clusters="3",
-        seed=seed,
-        out=out,
-        force=force,
-        as_json=as_json,
-    )
+    asked: dict[str, Any] = {
+        "data": "iris",
+        "class_column": "species",
+        "model": "consensus",
+        "clusters": "3",
+    }
+    request = Request(**asked, seed=seed, out=out, force=force, as_json=as_json, checkpoints=False)
     with _claimed(request) as output:
         terminal.say(
             "Soft consensus of Fisher's irises: 150 flowers, 4 measurements; the species are kept "
             "aside for comparison."
         )
         fit_and_write(request, make("consensus", 3, seed=seed), table, terminal, output)
+
+
+def automatic(
+    model: str, estimator: Estimator, table: Table, terminal: Terminal
+) -> tuple[list[str], dict[str, Any] | None]:
+    """Set the estimator to the number of clusters the data support; warnings and the curve."""
+    if estimator.chooses_n_clusters == "auto":  # the fit itself searches
+        estimator.set_params(n_clusters="auto")
+    if estimator.chooses_n_clusters in ("auto", "always"):
+        return [], None
+    choice, said = _search(estimator, table, model, None, "auto", terminal)
+    estimator.set_params(n_clusters=choice.n_clusters)
+    return said, curve_of_choice(choice)
+
+
+def _search(
+    estimator: Estimator,
+    table: Table,
+    model: str,
+    candidates: range | None,
+    criterion: str,
+    terminal: Terminal,
+) -> tuple[Any, list[str]]:
+    if estimator.needs_classes:
+        raise InputError(
+            f"give the number of clusters of the {model} model with --clusters: "
+            "it follows from the use of the clusters, not from the data"
+        )
+    with terminal.heard() as said, terminal.progress("trying numbers of clusters") as advance:
+        choice = choose_n_clusters(
+            estimator,
+            table.loaded,
+            candidates,
+            criterion=criterion,
+            sample_weight=table.weights,
+            random_state=0,  # as "auto" has it: the seed is that of the fits
+            progress=lambda done, total: advance(done / total, f"{done} of {total}"),
+        )
+    return choice, said
+
+
+def choose(
+    asked: Request,
+    lowest: int,
+    highest: int | None,
+    criterion: str,
+    labelings: bool,
+    plot: Path | None,
+) -> None:
+    """A table of scores, one for each number of clusters, and the curve as a picture."""
+    asked = replace(asked, labels=labelings)
+    candidates = None if highest is None and lowest == 1 else range(lowest, (highest or 20) + 1)
+    if asked.model is not None:
+        check_model(asked.model)
+    if candidates is not None and not candidates:
+        raise InputError("--from must not be more than --to")
+    if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"--plot writes PNG, SVG or PDF files, got '{plot.name}'")
+    terminal = Terminal(as_json=asked.as_json, quiet=asked.quiet)
+    check = check_file("--plot")
+    claim = (
+        nullcontext() if plot is None else Output(plot, check, force=asked.force, option="--plot")
+    )
+    with claim as output:
+        choice, agreed = _chosen(asked, candidates, criterion, terminal)
+        _show(choice, agreed, terminal)
+        if plot is not None and output is not None:
+            with output.file() as partial:
+                _draw(partial, plot.suffix[1:].lower(), choice)
+
+
+def _chosen(
+    asked: Request, candidates: range | None, criterion: str, terminal: Terminal
+) -> tuple[Any, float | None]:
+    with terminal.progress("reading") as advance:
+        table = read(asked.data, asked.roles, advance)
+    asked = replace(asked, model=asked.model or first_choice(table))
+    estimator = make(asked.model, None, **asked.told)
+    table = on_one_scale(table, asked, estimator, terminal)
+    prepare(estimator, table, asked.model, asked.labels)
+    choice, _ = _search(estimator, table, asked.model, candidates, criterion, terminal)
+    with terminal.progress("comparing with resamples"):
+        return choice, agreement_of_resamples(choice.estimator, table, asked.seed)
+
+
+def _show(choice: Choice, agreed: float | None, terminal: Terminal) -> None:
+    """The scores, with standard errors and probabilities where they vary and decide."""
+    varied = any(row.standard_error > 0 for row in choice.table)
+    decided = choice.n_clusters == choice.preferred and (varied or choice.criterion == "posterior")
+    rows = [
+        [
+            row.n_clusters,
+            finite(row.score),
+            row.standard_error if row.standard_error > 0 else None,
+            row.probability if decided else None,
+            row.failure or "chosen" * (row.n_clusters == choice.n_clusters),
+        ]
+        for row in choice.table
+    ]
+    headings = ["clusters", "score", "standard error", "probability", ""]
+    terminal.table(f"Score: {choice.score_name} (higher is better)", headings, rows)
+    found = verdict(choice.estimator, structure=choice.structure, stability=agreed, automatic=True)
+    if choice.n_clusters != choice.preferred:
+        terminal.say(f"The score alone would take {choice.preferred}.")
+    terminal.say(f"Chosen: {choice.n_clusters}. {found.text}")
+    parts = ("n_clusters", "score", "standard_error", "probability")
+    scores = [{part: finite(getattr(row, part)) for part in parts} for row in choice.table]
+    parts = ("n_clusters", "preferred", "criterion", "supported")
+    answer = {part: getattr(choice, part) for part in parts} | {"verdict": found._asdict()}
+    p_value = None if choice.structure is None else choice.structure.p_value
+    terminal.record({**answer, "p_value": p_value, "table": scores})
+
+
+def _draw(path: Path, form: str, choice: Choice) -> None:
+    from matplotlib.figure import Figure
+
+    from .. import plot
+
+    figure = Figure(layout="constrained")
+    plot.selection(choice, ax=figure.subplots())
+    figure.savefig(path, format=form)

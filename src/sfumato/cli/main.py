@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from ..array.text import plain
 from .stopping import NotConvergedError, StoppedError, listening
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and give its exit code."""
@@ -39,10 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_streams() -> None:
-    """Standard streams that take everything.
-
-    Closed streams are replaced by null devices, and characters that an encoding lacks are escaped.
-    """
+    """Standard streams that take everything."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

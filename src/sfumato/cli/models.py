@@ -5,17 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import models
-
-if TYPE_CHECKING:
-    from ..io import Roles
-
-__all__ = ["ALIASES", "Request", "canonical", "check_model", "class_of", "commands"]
-__all__ += ["estimator_of", "first_choice", "make", "parse_clusters"]
 
 # Names by which the models are known elsewhere.
 ALIASES = {
@@ -24,28 +16,6 @@ ALIASES = {
     "dpgmm": "dirichlet-process",
     "eac": "consensus",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What was asked for: the data and how to read them, the model, and where the result goes."""
-
-    data: str
-    roles: Roles
-    scale: str = "auto"
-    model: Any = None  # a name; None for the first choice
-    clusters: str | None = None
-    similarity: str | None = None
-    settings: tuple[str, ...] = ()
-    seed: int = 0
-    levels: bool = False
-    out: Path = Path("-")
-    table: str = "csv"
-    force: bool = False
-    strict: bool = False
-    resume: bool | None = None  # None: a short fit that keeps no checkpoints
-    as_json: bool = False
-    quiet: bool = False
 
 
 def commands() -> dict[str, str]:
@@ -90,24 +60,15 @@ def check_model(name: str) -> None:
         raise ValueError(f"--model must be one of {', '.join(commands())}; got '{name}'")
 
 
-def estimator_of(request: Request, n_clusters: int | None) -> Any:
-    """The estimator that was asked for."""
-    told = {"seed": request.seed, "similarity": request.similarity, "settings": request.settings}
-    return make(request.model, n_clusters, **told)  # type: ignore[arg-type]
-
-
 def make(
     name: str,
     n_clusters: int | None,
     *,
     seed: int,
     similarity: str | None = None,
-    settings: Sequence[str] = (),
+    settings: Sequence[str] | None = None,
 ) -> Any:
-    """An estimator with the given parameters.
-
-    ``settings`` are "parameter=value" with values in JSON or plain words.
-    """
+    """An estimator; ``settings`` are "parameter=value" with values in JSON or plain words."""
     kind = class_of(name)
     known = list(inspect.signature(kind).parameters)
     parameters: dict[str, Any] = {"random_state": seed}
@@ -120,7 +81,7 @@ def make(
             )
         parameters["similarity"] = similarity
     choices = [name for name in known if name not in ("n_clusters", "random_state")]
-    for setting in settings:
+    for setting in settings or ():
         key, equals, value = setting.partition("=")
         if not equals or key not in choices:
             raise ValueError(

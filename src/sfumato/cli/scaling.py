@@ -15,18 +15,6 @@ from ..array.types import Array, Estimator
 from ..io import InputError, Table
 from ..io.columns import encoded_names
 
-__all__ = [
-    "TUNING",
-    "Joint",
-    "Scaling",
-    "fill_in",
-    "joint_of",
-    "missing",
-    "rescale",
-    "restored",
-    "scaled",
-]
-
 
 class Tuning(NamedTuple):
     """Numbers by which columns are scaled, filled in, given distributions and remarked upon."""
@@ -59,9 +47,7 @@ _COMPONENT = re.compile(
 
 
 class Joint(NamedTuple):
-    """One Gaussian for all columns, for the expected value of a column given the others, and the
-    range of each column.
-    """
+    """One Gaussian for all columns, and the range of each."""
 
     mean: np.ndarray
     covariance: np.ndarray
@@ -83,25 +69,16 @@ class Scaling(NamedTuple):
         if self.kind == "none" and self.fill is None:
             return None
         joint = None if self.joint is None else self.joint._asdict()
-        parts = {name: getattr(self, name) for name in ("center", "scale", "fill")}
-        return {"kind": self.kind, **_lists(parts), "joint": joint and _lists(joint)}
-
-
-def _lists(parts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: None if part is None else part.tolist() for name, part in parts.items()}
+        return {
+            name: part.tolist() if isinstance(part, np.ndarray) else part
+            for name, part in self._asdict().items()
+        } | {"joint": joint and {name: part.tolist() for name, part in joint.items()}}
 
 
 def rescale(
     table: Table, asked: str, model: str, estimator: Estimator, similarity: str | None
 ) -> tuple[Scaling, list[str]]:
-    """How columns are scaled, and missing cells filled in; and what to say about it.
-
-    Parameters
-    ----------
-    table : Table of features
-    asked : {"auto", "standard", "robust", "none"}
-    model, estimator, similarity : what the table is for
-    """
+    """How columns are scaled, and missing cells filled in; and what to say about it."""
     if asked not in _SCALES:
         raise InputError(f"--scale must be one of {', '.join(_SCALES)}; got '{plain(asked, 30)}'")
     X = table.values
@@ -156,9 +133,7 @@ def _kind(table: Table, mixed: bool, estimator: Estimator) -> tuple[str, str]:
 
 
 def _moments(X: np.ndarray, kind: str, groups: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Center and scale; the indicators of one category share a scale, so that it counts as one
-    column.
-    """
+    """Center and scale; indicators of one category share a scale, so that it counts once."""
     center, scale = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
     if kind == "robust":
         low, center, high = np.nanpercentile(X, [25, 50, 75], axis=0)
@@ -175,11 +150,7 @@ def _moments(X: np.ndarray, kind: str, groups: Sequence[int]) -> tuple[np.ndarra
 def _fill(
     table: Table, groups: list[int], estimator: Estimator, model: str
 ) -> tuple[np.ndarray | None, Joint | None, list[str]]:
-    """What stands in for missing cells in a model that takes none, and a sentence that says so.
-
-    What the other columns make likely where all are numbers; else the median, or shares of a
-    category.
-    """
+    """What stands in for missing cells in a model that takes none, and a sentence that says so."""
     X = table.values
     if table.fields is None or estimator.__sklearn_tags__().input_tags.allow_nan:
         return None, None, []
@@ -187,7 +158,7 @@ def _fill(
     there = np.where(np.isnan(X).all(axis=0), 0.0, X)
     hot = np.repeat([size > 1 for size in groups], groups)
     fill = np.where(hot, np.nanmean(there, axis=0), np.nanmedian(there, axis=0))
-    gaps = [column for column in table.fields if column.used and missing(column)]
+    gaps = [column for column in table.fields if column.used and column.missing]
     if not gaps:
         return fill, joint, []
     shares = " (a category with the shares of its levels)"
@@ -195,20 +166,13 @@ def _fill(
     if joint is None:
         coded = any(column.codes is not None for column in gaps)
         by = f"the median of their column{shares if coded else ''}"
-    named = ", ".join(f"'{plain(column.name, 30)}' ({missing(column):,})" for column in gaps[:5])
+    named = ", ".join(f"'{plain(column.name, 30)}' ({column.missing:,})" for column in gaps[:5])
     more = f" and {len(gaps) - 5} more" if len(gaps) > 5 else ""
     said = (
         f"missing cells are filled in with {by}, because {model} takes none: {named}{more}; "
         "consensus, gaussian-mixture and mixed-mixture use them as they are"
     )
     return fill, joint, [said]
-
-
-def missing(column: Any) -> int:
-    """Number of cells of a column of the file that have no value."""
-    if column.codes is not None:
-        return int((column.codes < 0).sum())
-    return int(np.isnan(column.numbers).sum())
 
 
 def joint_of(X: np.ndarray) -> Joint | None:
@@ -232,8 +196,9 @@ def joint_of(X: np.ndarray) -> Joint | None:
 
 
 def fill_in(X: np.ndarray, fill: np.ndarray, joint: Joint | None) -> np.ndarray:
-    """The table without missing values: regression on the cells that a row has, ``fill`` where it
-    has none. Values beyond those that a column has are cut off.
+    """Cells filled in by regression on those of their row, within the range of their column.
+
+    Rows that have none get ``fill``.
     """
     absent = np.isnan(X)
     filled = np.where(absent, fill, X)
@@ -266,35 +231,24 @@ def restored(held: Mapping[str, Any], n_columns: int) -> Scaling | None:
     kept = held.get("scaling")
     if kept is None:
         return None
-    p = (n_columns,)
-    fill, joint = kept.get("fill"), kept.get("joint")
-    if kept.get("kind") not in _SCALES or not isinstance(joint, dict | None):
-        raise _misfit()
-    return Scaling(
-        kept["kind"],
-        _part(kept, "center", p),
-        _part(kept, "scale", p),
-        None if fill is None else _part(kept, "fill", p),
-        None
-        if joint is None
-        else Joint(
-            _part(joint, "mean", p),
-            _part(joint, "covariance", 2 * p),
-            _part(joint, "low", p),
-            _part(joint, "high", p),
-        ),
-    )
+    wrong = InputError("summary.json is damaged: 'scaling' does not fit its columns")
 
+    def part(parts: Mapping[str, Any], name: str) -> np.ndarray:
+        shape = (n_columns,) * (1 + (name == "covariance"))
+        found = np.asarray(parts.get(name), dtype=np.float64)
+        if found.shape != shape or not np.isfinite(found).all():
+            raise wrong
+        return found
 
-def _part(kept: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> np.ndarray:
     try:
-        found = np.asarray(kept.get(name), dtype=np.float64)
-    except (TypeError, ValueError):
-        raise _misfit() from None
-    if found.shape != shape or not np.isfinite(found).all():
-        raise _misfit()
+        joint = kept.get("joint")
+        gaussian = None
+        if joint is not None:
+            gaussian = Joint(*(part(joint, name) for name in Joint._fields))
+        fill = None if kept.get("fill") is None else part(kept, "fill")
+        found = Scaling(kept["kind"], part(kept, "center"), part(kept, "scale"), fill, gaussian)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise wrong from None
+    if found.kind not in _SCALES:
+        raise wrong
     return found
-
-
-def _misfit() -> InputError:
-    return InputError("summary.json is damaged: 'scaling' does not fit its columns")

@@ -19,8 +19,6 @@ from typing import Any
 
 from ..array.text import plain
 
-__all__ = ["NotConvergedError", "Stop", "StoppedError", "damaged", "listening", "rescued"]
-
 _rescue: Callable[[], str] | None = None
 
 
@@ -63,11 +61,8 @@ def listening() -> Iterator[Stop]:
         stop.signal = number
         raise KeyboardInterrupt
 
-    numbers = [
-        number
-        for number in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(number) not in (signal.SIG_IGN, None)
-    ]
+    both = (signal.SIGINT, signal.SIGTERM)
+    numbers = [each for each in both if signal.getsignal(each) not in (signal.SIG_IGN, None)]
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     earlier = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
@@ -89,9 +84,8 @@ def listening() -> Iterator[Stop]:
 def _watch(ours: socket.socket, stop: Stop, numbers: list[int]) -> None:
     while received := ours.recv(1):
         if received[0] in numbers and not stop.heard.wait(stop.patience):
-            text = "stopped"
             try:
-                text = _rescue() if _rescue is not None else text
+                text = "stopped" if _rescue is None else _rescue()
                 print(f"sfumato: {text}", file=sys.stderr, flush=True)
             finally:
                 os._exit(128 + received[0])
@@ -102,8 +96,6 @@ def rescued(action: Callable[[], str]) -> Iterator[None]:
     """Within this context ``action`` is called if a stop does not take effect in time.
 
     It returns the message to show.
-
-    A stop that takes effect ends the waiting.
     """
     global _rescue
     earlier, _rescue = _rescue, action
@@ -124,6 +116,5 @@ def damaged(what: str) -> Iterator[None]:
     except (AttributeError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
         from ..io import InputError  # late: help does not wait for NumPy
 
-        raise InputError(
-            f"{what}, it may be damaged: {type(error).__name__} {plain(error, 80)}"
-        ) from error
+        why = f"{type(error).__name__} {plain(error, 80)}"
+        raise InputError(f"{what}, it may be damaged: {why}") from error

@@ -17,24 +17,22 @@ from ..array.types import Estimator
 from ..io import Result, Table
 from ..io.columns import reading
 from ..io.results import SCHEMA, has_noise
-from ..memberships import margin, sizes
+from ..memberships import sizes
 from ..report._facts import curve_of_model
+from ..report._page import answer
 from ..selection import verdict
 from ..similarity import Factored
 from .evidence import agreement_of_resamples, with_class
-from .models import Request, commands
+from .models import commands
+from .options import Request
 from .terminal import Terminal, finite
 
-__all__ = ["agreement", "measures", "show", "summarize", "write_report"]
-
 AGREEMENTS: dict[str, Any] = {
-    "adjusted Rand index": metrics.adjusted_rand_index,
-    "Rand index": metrics.rand_index,
-    "pair precision": metrics.pair_precision,
-    "pair recall": metrics.pair_recall,
-    "pair F1": metrics.pair_f1,
-    "normalized mutual information": metrics.normalized_mutual_information,
-    "matched accuracy": metrics.matched_accuracy,
+    name: getattr(metrics, name.lower().replace(" ", "_"))
+    for name in (
+        *("adjusted Rand index", "Rand index", "pair precision", "pair recall", "pair F1"),
+        *("normalized mutual information", "matched accuracy"),
+    )
 }
 
 
@@ -55,6 +53,11 @@ def summarize(
         key: value if isinstance(value, str | int | float | None) else repr(value)
         for key, value in estimator.get_params(deep=False).items()
     }
+    measured = measures(U, table.classes)
+    if (errors := getattr(estimator, "uncertainty_", None)) is not None:
+        measured["mean standard error of a membership"] = float(np.mean(errors))
+    test = getattr(estimator, "structure_", None)
+    libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
     summary = {
         "schema": SCHEMA,
         "model": request.model,
@@ -67,20 +70,41 @@ def summarize(
         "converged": bool(estimator.converged_),
         "n_iter": int(estimator.n_iter_),
         "objective": float(estimator.objective_),
-        "metrics": measures(U, table.classes) | _spread(estimator),
-        "structure": _structure(estimator),
-        "levels": [_level(level) for level in levels],
+        "metrics": measured,
+        "structure": None
+        if test is None
+        else {
+            "p_value": test.p_value,
+            "groups_apart": test.n_apart,
+            "supported": bool(test.supported),
+        },
+        "levels": [
+            {
+                "n_clusters": level.n_clusters,
+                "score": finite(float(level.score)),
+                "worth_a_look": bool(level.shown),
+            }
+            for level in levels
+        ],
         "stability": agreed,
         "verdict": verdict(estimator, stability=agreed, automatic=automatic)._asdict(),
         "warnings": said,
         "seed": request.seed,
         "parameters": parameters,
-        "input": _input(request, table),
-        "versions": {
-            "sfumato": __version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
+        "input": {  # what was read, and how: to read new objects the same way
+            "name": table.source,
+            "kind": table.kind,
+            "sha256": table.digest,
+            "columns": table.columns,
+            "id_column": table.id_column,
+            "weight_column": request.weight_column,
+            "class_column": request.class_column,
+            "labels": table.label_names,
+            "fields": None if table.fields is None else reading(table.fields),
+            "scaling": table.scaling,
+            "notes": list(table.notes),
         },
+        "versions": {"sfumato": __version__, "python": platform.python_version(), **libraries},
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
     }
@@ -91,24 +115,7 @@ def summarize(
     return Result(U, table.names, summary, drawn, np.column_stack(at) if at else None)
 
 
-def _input(request: Request, table: Table) -> dict[str, Any]:
-    """What was read, and how: to read new objects the same way."""
-    return {
-        "name": table.source,
-        "kind": table.kind,
-        "sha256": table.digest,
-        "columns": table.columns,
-        "id_column": table.id_column,
-        "weight_column": request.roles.weight,
-        "class_column": request.roles.classes,
-        "labels": table.label_names,
-        "fields": None if table.fields is None else reading(table.fields),
-        "scaling": table.scaling,
-        "notes": list(table.notes),
-    }
-
-
-def _described_clusters(described: Any, ids: Sequence[str]) -> dict[str, Any]:
+def _described_clusters(described: dict[str, Any] | None, ids: Sequence[str]) -> dict[str, Any]:
     """What each cluster is, in words and figures."""
     if described is None:
         return {}
@@ -120,30 +127,8 @@ def _described_clusters(described: Any, ids: Sequence[str]) -> dict[str, Any]:
     return {"clusters": clusters, "tree": described["tree"], "missing": described["missing"]}
 
 
-def _level(level: Any) -> dict[str, Any]:
-    held = {"n_clusters": level.n_clusters, "score": finite(float(level.score))}
-    return held | {"worth_a_look": bool(level.shown)}
-
-
-def _structure(estimator: Estimator) -> dict[str, Any] | None:
-    """Result of the structure test of the fit, if it applies."""
-    found = getattr(estimator, "structure_", None)
-    if found is None:
-        return None
-    held = {"p_value": found.p_value, "groups_apart": found.n_apart}
-    return held | {"supported": bool(found.supported)}
-
-
-def _spread(estimator: Estimator) -> dict[str, float]:
-    """How far memberships moved between resamples of the partitions, where the model was asked."""
-    errors = getattr(estimator, "uncertainty_", None)
-    return {} if errors is None else {"mean standard error of a membership": float(np.mean(errors))}
-
-
-def measures(U: np.ndarray, classes: Any) -> dict[str, float]:
-    """Measures of the memberships alone, and where there are known classes of the labels and the
-    memberships against them.
-    """
+def measures(U: np.ndarray, classes: Sequence[str] | None) -> dict[str, float]:
+    """Measures of the memberships alone, and against known classes where there are any."""
     found = {
         "partition coefficient": metrics.partition_coefficient(U),
         "partition entropy": metrics.partition_entropy(U),
@@ -159,10 +144,7 @@ def measures(U: np.ndarray, classes: Any) -> dict[str, float]:
 
 
 def agreement(reference: np.ndarray, clustering: np.ndarray) -> dict[str, float]:
-    """Measures of the labels, the likeliest cluster of each object.
-
-    And where a side has memberships, of these ("soft").
-    """
+    """Measures of the labels, and where a side has memberships, of these ("soft")."""
     sides = reference, clustering
     labels = [side if side.ndim == 1 else side.argmax(axis=1) for side in sides]
     found = {name: function(*labels) for name, function in AGREEMENTS.items()}
@@ -179,18 +161,24 @@ def _pictures(
     held: dict[str, Any] = {
         "history": history.tolist() if history.ndim == 1 and np.isfinite(history).all() else None
     }
-    if request.similarity != "precomputed" and not request.roles.labels:
-        found = report.plane(table.values, columns=table.columns)
+    if request.similarity != "precomputed" and not request.labels:
+        shown, coordinates, axes = report.plane(table.values, columns=table.columns)
+        values = table.values if table.original is None else table.original
         held |= {
-            "shown": found.shown.tolist(),
-            "coordinates": found.coordinates.round(6).tolist(),
-            "axes": found.names,
-            "description": _described(
-                table, U, found.shown, getattr(estimator, "noise", None) is not None
+            "shown": shown.tolist(),
+            "coordinates": coordinates.round(6).tolist(),
+            "axes": axes,
+            "description": report.describe(  # in terms of the columns as they stand in the file
+                values if table.fields is None else table.used,
+                U,
+                columns=table.columns,
+                shown=shown,
+                noise=getattr(estimator, "noise", None) is not None,
             ),
         }
-    means = _similarity(request, estimator, table, U)
-    if means is not None:
+    evidence, some = _similarity(request, estimator, table)
+    if evidence is not None:
+        means = plot.block_means(evidence, U[some], blocks=100)
         held |= {
             "similarity": np.nan_to_num(means).round(5).tolist(),
             "scale": float(getattr(estimator, "scale_", 1.0)),
@@ -199,36 +187,25 @@ def _pictures(
         named = np.where(with_class(table.classes), np.asarray(table.classes), "no class")
         kinds, codes = np.unique(named, return_inverse=True)
         held |= {
-            "class_title": request.roles.classes,
+            "class_title": request.class_column,
             "class_names": kinds.tolist(),
             "class_codes": codes.tolist(),
         }
     return held
 
 
-def _similarity(
-    request: Request, estimator: Estimator, table: Table, U: np.ndarray
-) -> np.ndarray | None:
-    """Block means of the similarity that the model saw, where it saw one."""
+def _similarity(request: Request, estimator: Estimator, table: Table) -> tuple[Any, Any]:
+    """The similarity that the model saw, where it saw one, and the objects of it."""
     if request.similarity == "precomputed":
-        return plot.block_means(table.values, U, blocks=100)
+        return table.values, slice(None)
     if hasattr(estimator, "coassociation_"):
-        return plot.block_means(estimator.coassociation_, U, blocks=100)
+        return estimator.coassociation_, slice(None)
     if not hasattr(estimator, "ensemble_"):
-        return None
+        return None, None
     rng = np.random.default_rng(request.seed)
-    some = np.sort(rng.permutation(len(U))[:2000])
+    some = np.sort(rng.permutation(table.values.shape[0])[:2000])
     H = estimator._shares(table.values[some])
-    return plot.block_means(Factored(H, H), U[some], blocks=100)
-
-
-def _described(table: Table, U: np.ndarray, shown: np.ndarray, noise: bool) -> dict[str, Any]:
-    """The clusters in terms of the columns as they stand in the file."""
-    if table.fields is not None:
-        used = [column for column in table.fields if column.used]
-        return report.describe(used, U, shown=shown, noise=noise)
-    values = table.values if table.original is None else table.original
-    return report.describe(values, U, columns=table.columns, shown=shown, noise=noise)
+    return Factored(H, H), some
 
 
 def write_report(path: Path, result: Result, title: str | None = None) -> None:
@@ -253,24 +230,16 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
         "time": f"{summary['seconds']:.1f} s, {summary['created']}",
         "versions": ", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
     }
+    drawn = {name: held[name] for name in report.Facts._fields if held.get(name) is not None}
     facts = report.Facts(
         noise=has_noise(summary),
-        coordinates=held.get("coordinates"),
-        shown=held.get("shown"),
-        axes=held.get("axes"),
-        description=held.get("description"),
-        similarity=held.get("similarity"),
-        scale=held.get("scale", 1.0),
-        history=held.get("history"),
-        selection=held.get("selection"),
         converged=summary["converged"],
         verdict=summary.get("verdict"),
         warnings=summary["warnings"],
         notes=summary["input"].get("notes") or (),
         metrics=summary["metrics"],
         made=made,
-        class_title=held.get("class_title") or "class",
-    )
+    )._replace(**drawn)
     title = title or f"Soft clustering of {summary['input']['name']}"
     report.write(
         path, result.memberships, title=title, names=result.ids, classes=classes, facts=facts
@@ -280,22 +249,20 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
 def show(result: Result, terminal: Terminal) -> None:
     """The answer as a table."""
     U, summary = result.memberships, result.summary
-    own, largest, noise = U.argmax(axis=1), U.max(axis=1), has_noise(summary)
-    rows = []
-    for cluster in range(U.shape[1]):
-        members = own == cluster
-        certainty = float(largest[members].mean()) if members.any() else None
-        typical = [
-            str(result.ids[place])
-            for place in np.argsort(-U[:, cluster], kind="stable")[:3]
-            if members[place]
+    k, noise = U.shape[1], has_noise(summary)
+    names = [*map(str, range(k - noise)), *["noise"] * noise]
+    found = answer(U, result.ids, names, noise)
+    rows = [
+        [
+            c["name"],
+            c["count"],
+            f"{c['size']:,.1f}",
+            c["certainty"],
+            ", ".join(map(str, c["typical"])),
         ]
-        name = "noise" if noise and cluster == U.shape[1] - 1 else cluster
-        rows.append(
-            [name, int(members.sum()), f"{U[:, cluster].sum():,.1f}", certainty, ", ".join(typical)]
-        )
-    k = U.shape[1] - noise
-    what = f"{k} cluster{'' if k == 1 else 's'}{' and noise' if noise else ''}"
+        for c in found["clusters"]
+    ]
+    what = f"{found['k']} cluster{'' if found['k'] == 1 else 's'}{' and noise' if noise else ''}"
     title = f"{summary['n_objects']:,} objects in {what} ({summary['model']})"
     terminal.table(title, ["cluster", "objects", "soft size", "certainty", "most typical"], rows)
     terminal.say(f"Verdict: {summary['verdict']['text']}")
@@ -304,8 +271,9 @@ def show(result: Result, terminal: Terminal) -> None:
     if tree := summary.get("tree"):
         terminal.say(f"A small decision tree reproduces {tree['accuracy']:.0%} of the clusters.")
     _show_levels(summary, terminal)
-    shared = int((margin(U) < 0.2).sum()) if U.shape[1] > 1 else 0
-    between = f"{shared:,} object{'' if shared == 1 else 's'} shared by two clusters"
+    between = (
+        f"{found['shared']:,} object{'' if found['shared'] == 1 else 's'} shared by two clusters"
+    )
     terminal.say(f"Certainty {summary['certainty']:.3f}; {between}.")
     known = {name: value for name, value in summary["metrics"].items() if name in AGREEMENTS}
     if known:

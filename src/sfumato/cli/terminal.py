@@ -18,8 +18,6 @@ from typing import Any
 from ..array.text import plain
 from ..engine.structure import PREFIX
 
-__all__ = ["Terminal", "finite"]
-
 
 class Terminal:
     """Tables for people, or one JSON object for programs."""
@@ -37,17 +35,9 @@ class Terminal:
         return Console(stderr=errors, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
     def table(
-        self,
-        title: str,
-        headings: Sequence[str],
-        rows: Sequence[Sequence[Any]],
-        *,
-        width: int = 90,
+        self, title: str, headings: Sequence[str], rows: Sequence[Sequence[Any]], width: int = 90
     ) -> None:
-        """A table; numbers stand right, and text is cut in the middle beyond ``width``.
-
-        A column without any value is left out.
-        """
+        """A table without empty columns; numbers stand right, and long text is cut."""
         if self.as_json or self.quiet:
             return
         from rich import box
@@ -79,10 +69,7 @@ class Terminal:
 
     @contextmanager
     def heard(self) -> Iterator[list[str]]:
-        """Collect the warnings of models, each once, and show them as remarks.
-
-        Those of the structure test are left to the verdict.
-        """
+        """Collect and show warnings; those of the structure test are left to the verdict."""
         said: list[str] = []
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -103,9 +90,7 @@ class Terminal:
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[..., None]]:
-        """A bar on standard error when that is a terminal, else a line now and then:
-        ``advance(share, text)``.
-        """
+        """``advance(share, text)``: a bar on a terminal, else a line now and then."""
         if self.quiet or not sys.stderr.isatty():
             yield self._lines(what)
             return

@@ -1,29 +1,32 @@
-"""predict, score and report: what can be done with a result."""
+"""What can be done with results and files: predict, score, report, inspect, models, reproduce."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..array.labels import encode
 from ..array.text import plain
 from ..array.types import Array
 from ..io import InputError, Roles, Table, read, read_result
-from ..io.output import Output, check_file
-from ..io.reading import quoted
-from ..io.results import has_noise, read_memberships, read_summary, write_memberships
-from ..io.saving import load
+from ..io.output import Output, check_file, check_folder
+from ..io.reading import archive_holds, quoted
+from ..io.results import has_noise, read_memberships, read_summary, text_file, write_memberships
+from ..io.saving import load, untrusted
 from ..memberships import check_memberships
-from .evidence import as_fitted, roles_of_fitted
+from ..models import MODELS
+from .evidence import advice, as_fitted, roles_of_fitted, set_aside
+from .models import ALIASES
 from .stopping import damaged
 from .summary import agreement, write_report
 from .terminal import Terminal
-
-__all__ = ["predict", "report", "score"]
 
 
 def predict(
@@ -34,21 +37,22 @@ def predict(
     *,
     force: bool = False,
     quiet: bool = False,
-    n_clusters: int | None = None,
+    clusters: int | None = None,
 ) -> None:
     """Memberships of the objects in ``data``, by the model in a result folder."""
     terminal = Terminal(quiet=quiet)
-    if str(out) == "-":
-        memberships, ids, noise = _predicted(model, data, id_column, n_clusters, terminal)
-        write_memberships(sys.stdout, memberships, ids, noise=noise)
-        return
-    with Output(out, check_file("--out"), force=force) as output:
-        memberships, ids, noise = _predicted(model, data, id_column, n_clusters, terminal)
-        with (
-            output.file() as partial,
-            partial.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,
-        ):
-            write_memberships(file, memberships, ids, noise=noise)
+
+    def write(file: TextIO) -> None:
+        write_memberships(file, memberships, ids, noise=noise)
+
+    claim = nullcontext() if str(out) == "-" else Output(out, check_file("--out"), force=force)
+    with claim as output:
+        memberships, ids, noise = _predicted(model, data, id_column, clusters, terminal)
+        if output is None:
+            write(sys.stdout)
+            return
+        with output.file() as partial, text_file(partial) as file:
+            write(file)
     terminal.say(f"{len(memberships):,} objects: {out}")
 
 
@@ -61,11 +65,10 @@ def _predicted(
     with terminal.progress("reading") as advance:
         table = read(data, roles_of_fitted(held, id_column), advance)
     estimator = load(model / "model.skops")
-    values = (
-        as_fitted(table, held, summary["model"], terminal)
-        if names is None
-        else _recode(table, names)
-    )
+    if names is None:
+        values = as_fitted(table, held, summary["model"], terminal)
+    else:
+        values = _recode(table, names)
     level = {} if n_clusters is None else {"n_clusters": n_clusters}
     with terminal.heard(), damaged(f"{plain(model, 200)}: the model cannot be used"):
         found = np.asarray(estimator.predict_proba(values, **level))
@@ -74,10 +77,7 @@ def _predicted(
 
 
 def _recode(table: Table, names: list[list[str]]) -> np.ndarray:
-    """Labels of new objects in the codes of the fitted ones.
-
-    Labels never seen there are unknown (-1).
-    """
+    """Labels of new objects in the codes of the fitted ones."""
     if len(names) != table.values.shape[1]:
         raise InputError(
             f"summary.json is damaged: labels of {len(names)} columns, where there are "
@@ -101,21 +101,17 @@ def score(first: str, second: str, column: str | None, as_json: bool) -> None:
             f"{plain(first)} has {len(left):,} objects and {plain(second)} has {len(right):,}: "
             "they must be the same"
         )
-    seen = _labelled(left) & _labelled(right)
+    seen = np.all([side >= 0 for side in (left, right) if side.ndim == 1], axis=0)
+    seen = np.broadcast_to(seen, len(left))  # memberships are all there
     terminal = Terminal(as_json=as_json)
     if not seen.all():
         terminal.remark(f"{int((~seen).sum()):,} objects without a label are left out")
     left, right = left[seen], right[seen]
     values = {name: float(value) for name, value in agreement(left, right).items()}
-    kinds = " against ".join(
-        "memberships" if side.ndim == 2 else "labels" for side in (right, left)
-    )
-    terminal.table(f"{len(left):,} objects, {kinds}", ["measure", "value"], list(values.items()))
+    kinds = [("labels", "memberships")[side.ndim - 1] for side in (right, left)]
+    title = f"{len(left):,} objects, {' against '.join(kinds)}"
+    terminal.table(title, ["measure", "value"], list(values.items()))
     terminal.record({"n_objects": len(left), **values})
-
-
-def _labelled(side: np.ndarray) -> np.ndarray:
-    return np.ones(len(side), dtype=bool) if side.ndim == 2 else side >= 0
 
 
 def _side(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
@@ -149,9 +145,8 @@ def _labels(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
             f"--column: {table.source} has no column of labels called '{plain(column, 40)}'; it "
             f"has {names}"
         )
-    values = np.asarray(table.values)[
-        :, 0 if column not in table.columns else table.columns.index(column)
-    ]
+    place = table.columns.index(column) if column in table.columns else 0
+    values = np.asarray(table.values)[:, place]
     return values if values.dtype.kind in "iu" else encode(values), table.ids
 
 
@@ -161,23 +156,128 @@ def _match(left: Array, right: Array) -> np.ndarray:
         raise InputError("the same id stands twice: objects cannot be matched by id")
     missing = [name for name in left if name not in places]
     if missing or len(left) != len(right):
-        raise InputError(
-            "the two files do not hold the same objects, e.g. "
-            f"'{plain(missing[0] if missing else 'an id', 40)}'"
-        )
+        one = plain(missing[0] if missing else "an id", 40)
+        raise InputError(f"the two files do not hold the same objects, e.g. '{one}'")
     return np.array([places[name] for name in left])
 
 
-def report(folder: Path, out: Path | None, title: str | None, force: bool) -> None:
+def report(result: Path, out: Path | None, title: str | None, force: bool) -> None:
     """The HTML page of a result folder, again."""
-    path = folder / "report.html" if out is None else out
-    drawing = damaged(f"{plain(folder, 200)}: the report cannot be drawn")
+    drawing = damaged(f"{plain(result, 200)}: the report cannot be drawn")
     if out is None:
         with drawing:
-            write_report(path, read_result(folder), title)
+            write_report(result / "report.html", read_result(result), title)
     else:
         with Output(out, check_file("--out"), force=force) as output:
-            result = read_result(folder)
+            held = read_result(result)
             with output.file() as partial, drawing:
-                write_report(partial, result, title)
-    Terminal().say(f"Report: {path}")
+                write_report(partial, held, title)
+    Terminal().say(f"Report: {result / 'report.html' if out is None else out}")
+
+
+def inspect(file: str, as_json: bool) -> None:
+    """Show what a data file, a result folder or a model file holds."""
+    path, terminal = Path(file), Terminal(as_json=as_json)
+    facts: dict[str, Any]
+    if path.is_dir():
+        summary = read_summary(path)
+        wanted = ("model", "n_objects", "n_clusters", "certainty", "converged", "seed", "created")
+        facts = {"kind": "result folder", **{key: summary.get(key) for key in wanted}}
+        facts["data"] = summary["input"]["name"]
+    elif file != "-" and path.is_file() and archive_holds(path, "schema.json"):
+        strange = untrusted(path)
+        facts = {"kind": "saved model", "types from outside": ", ".join(strange) or "none"}
+        facts["would be loaded"] = not strange
+    else:
+        facts = _data(file)
+    rows = [[key, str(value)] for key, value in facts.items()]
+    terminal.table(plain(path.name), ["what", "value"], rows, width=500)
+    terminal.record(facts)
+
+
+def _data(file: str) -> dict[str, Any]:
+    table = read(file, Roles(mixed=True))
+    own = table.columns
+    if table.fields is not None:  # where the table has one for every category
+        own = [column.name for column in table.fields]
+        own = own if table.id_column in (None, *own) else [str(table.id_column), *own]
+    facts = {
+        "kind": table.kind,
+        "rows": table.values.shape[0],
+        "columns": len(own),
+        "column names": quoted(own),
+        "ids": table.id_column or ("yes" if table.ids else "none"),
+    }
+    for place, note in enumerate(set_aside(table)):
+        what, _, names = note.partition(": ")
+        facts[what if names else f"note {place + 1}"] = names or note
+    if table.fields is not None:
+        facts["missing cells"] = sum(column.missing for column in table.used)
+    elif not sp.issparse(table.values) and table.values.dtype.kind == "f":
+        facts["missing cells"] = int(np.isnan(table.values).sum())
+    if sp.issparse(table.values):
+        facts["entries"] = int(table.values.nnz)
+    facts |= {f"advice {place + 1}": text for place, text in enumerate(advice(table))}
+    return {**facts, "looks like": _looks_like(table), "sha256": table.digest}
+
+
+def models(as_json: bool) -> None:
+    """A line for every model: its name, what it reads, and when to use it."""
+    other = {name: f" ({alias})" for alias, name in ALIASES.items()}
+    rows, held = [], {}
+    for model in MODELS:
+        if name := model.command:
+            rows.append([name + other.get(name, ""), ", ".join(model.evidence), model.summary])
+            held[name] = {"estimator": model.name, "evidence": model.evidence}
+            held[name]["summary"] = model.summary
+    terminal = Terminal(as_json=as_json)
+    terminal.table("Models of sfumato fit --model", ["model", "reads", "use it for"], rows)
+    terminal.record(held)
+
+
+def _looks_like(table: Table) -> str:
+    values = table.values
+    if values.shape[0] == values.shape[1] and values.shape[0] > 2:
+        return "a similarity matrix: sfumato fit --model pairwise --similarity precomputed"
+    if sp.issparse(values):
+        return "sparse features: sfumato fit"
+    some = np.asarray(values[:1000], dtype=float)
+    if values.shape[1] == 1:
+        return "features: sfumato fit"
+    if some.min(initial=0) >= 0 and np.allclose(some.sum(axis=1), 1, atol=1e-4):
+        return "memberships: sfumato score"
+    few = len(np.unique(some)) <= max(20, len(some) // 10)
+    if few and np.array_equal(some, np.round(some)):
+        return "labelings (sfumato consensus) or counts (sfumato fit)"
+    return "features: sfumato fit"
+
+
+def reproduce(
+    name: str, out: Path, data: Path | None, offline: bool, seeds: int, force: bool
+) -> None:
+    """Run experiments of the papers; print their tables and write them, with their pictures."""
+    from .. import papers
+
+    if name not in (*papers.EXPERIMENTS, "all"):
+        raise InputError(
+            f"EXPERIMENT must be one of {', '.join(papers.EXPERIMENTS)} or all, got "
+            f"'{plain(name, 80)}'"
+        )
+    if data is not None and not data.is_dir():
+        raise InputError(f"--data: {plain(data, 200)} is not a folder")
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    shelf = papers.Shelf(data, online=not offline, say=Terminal().remark)
+    check = check_folder(
+        "a folder of tables and pictures", lambda path: path.suffix in (".md", ".csv", ".png")
+    )
+    with Output(out, check, force=force) as output, output.folder() as folder:
+        for each in papers.EXPERIMENTS if name == "all" else [name]:
+            outcome = papers.run(each, shelf, n_seeds=seeds)
+            if outcome.table is not None:
+                print(outcome.table.markdown(), flush=True)
+                (folder / f"{each}.md").write_text(outcome.table.markdown(), encoding="utf-8")
+                (folder / f"{each}.csv").write_text(outcome.table.csv(), encoding="utf-8")
+            for file, figure in (outcome.figures or {}).items():
+                figure.savefig(folder / file, dpi=120)
+    for path in sorted(out.iterdir()):
+        print(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -14,8 +15,6 @@ import numpy as np
 from distributed import Future, default_client
 
 import dask
-
-__all__ = ["check_array", "client", "keep_temporaries", "pinned", "same", "shards"]
 
 
 def check_array(X: Any, name: str) -> da.Array:
@@ -50,16 +49,21 @@ def client() -> Any:
         ) from None
 
 
+def submit(task: Callable[..., Any], *arguments: object, **where: object) -> Future:
+    """A task on the cluster that is done as often as it is asked for."""
+    return client().submit(task, *arguments, pure=False, **where)
+
+
+def floating(dtype: np.dtype) -> np.dtype:
+    """The type of numbers that are kept of an array."""
+    return np.dtype(dtype if dtype in (np.float32, np.float64) else np.float64)
+
+
 def pinned(array: da.Array) -> list[Future]:
     """Blocks of rows as futures that stay on their workers."""
-    whole = (
-        array.rechunk({1: array.shape[1]})
-        .astype(array.dtype if array.dtype in (np.float32, np.float64) else np.float64)
-        .persist()
-    )
-    futures = client().futures_of(whole)
-    by_key = {future.key: future for future in futures}
-    return [by_key[key] for key in (row[0] for row in whole.__dask_keys__())]
+    whole = array.rechunk({1: array.shape[1]}).astype(floating(array.dtype)).persist()
+    by_key = {future.key: future for future in client().futures_of(whole)}
+    return [by_key[row[0]] for row in whole.__dask_keys__()]
 
 
 def same(value: Any) -> Any:
@@ -69,11 +73,10 @@ def same(value: Any) -> Any:
 
 @cache
 def keep_temporaries() -> None:
-    """Let this process use freed memory again, once and for all, where it would give it back.
+    """Let this process use freed memory again, where it would give it back to the system at once.
 
-    Dask starts its workers with ``MALLOC_TRIM_THRESHOLD_``, so that what a task frees goes back to
-    the system at once. A pass frees and asks for the same temporary arrays thousands of times, and
-    each time the system would clear new pages: that takes longer than the sums.
+    Dask starts its workers so, and to clear new pages for every temporary array takes longer than
+    the sums.
     """
     if "MALLOC_TRIM_THRESHOLD_" in os.environ:
         with suppress(OSError, AttributeError, TypeError):  # a C library that has no such function
@@ -109,9 +112,8 @@ def shards(folder: Any, pattern: str = "*") -> da.Array:
     ...     print(X.shape, float(X.sum()))
     (6, 4) 24.0
     """
-    paths = sorted(
-        path for path in Path(folder).glob(pattern) if path.suffix in (".npy", ".parquet")
-    )
+    found = Path(folder).glob(pattern)
+    paths = sorted(path for path in found if path.suffix in (".npy", ".parquet"))
     if not paths:
         raise ValueError(
             f"folder={str(folder)!r} holds no .npy or .parquet file that matches {pattern!r}"
@@ -131,9 +133,8 @@ def _header(path: Path) -> tuple[tuple[int, int], np.dtype]:
 
     file = parquet.ParquetFile(path)
     single = all(str(field.type) == "float" for field in file.schema_arrow)
-    return (file.metadata.num_rows, file.metadata.num_columns), np.dtype(
-        np.float32 if single else np.float64
-    )
+    dtype = np.dtype(np.float32 if single else np.float64)
+    return (file.metadata.num_rows, file.metadata.num_columns), dtype
 
 
 def _load(path: str) -> np.ndarray:

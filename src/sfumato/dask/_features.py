@@ -11,7 +11,7 @@ from collections.abc import Callable
 from copy import copy
 from functools import reduce
 from operator import getitem
-from typing import Any, NamedTuple
+from typing import Any
 
 import cloudpickle
 import dask.array as da
@@ -24,26 +24,18 @@ import dask
 from ..array.rows import Rows, add, extremes_of
 from ..array.types import Estimator
 from ..data.features import check_width
-from ._cluster import check_array, client, keep_temporaries, pinned, same
-
-__all__ = ["Features", "check_features"]
+from ._cluster import check_array, client, floating, keep_temporaries, pinned, same, submit
 
 
 class _Pickler(cloudpickle.Pickler):
-    """What a task needs of a model.
-
-    Its parameters and state, not its data and not what it has published.
-    """
+    """What a task needs of a model."""
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, (Rows, Features, Future, da.Array)):
             return _nothing, ()
         if isinstance(obj, BaseEstimator):
-            kept = {
-                name: value
-                for name, value in vars(obj).items()
-                if name not in ("memberships_", "labels_", "history_", "_fitted_to_")
-            }
+            left_out = ("memberships_", "labels_", "history_", "_fitted_to_")
+            kept = {name: value for name, value in vars(obj).items() if name not in left_out}
             return _revive, (type(obj), kept)
         return super().reducer_override(obj)
 
@@ -65,10 +57,7 @@ def _packed(function: Any) -> bytes:
 
 
 def _rows(payload: bytes, block: np.ndarray, *columns: Any) -> Rows:
-    """The rows of one block.
-
-    One thread for each task unless more are asked for: a worker has its own.
-    """
+    """The rows of one block."""
     view, n_jobs = cloudpickle.loads(payload)
     # Arithmetic with a mapped file would make mapped files of its results, one by one
     return Rows(np.asarray(block), *columns, n_jobs=n_jobs or 1, view=view)
@@ -96,44 +85,21 @@ def _make(view: bytes, several: list[list[Any]]) -> list[_Kept]:
     return [_Kept(view, *given) for given in several]
 
 
-def _results(payload: bytes, method: str, several: list[_Kept]) -> list[Any]:
-    """What a method of rows gives for the functions of the payload, block by block."""
+def _results(payload: bytes, method: str, several: list[Any], view: bytes = b"") -> list[Any]:
+    """What a method of rows, kept or made through a view, gives for functions, block by block."""
     keep_temporaries()
     functions = cloudpickle.loads(payload)
-    return [getattr(kept.rows, method)(*functions) for kept in several]
-
-
-def _once(payload: bytes, method: str, view: bytes, several: list[list[Any]]) -> list[Any]:
-    """As ``_results``, with rows that are made for this task alone."""
-    keep_temporaries()
-    functions = cloudpickle.loads(payload)
-    return [getattr(_rows(view, *given), method)(*functions) for given in several]
+    rows = [_rows(view, *each) if view else each.rows for each in several]
+    return [getattr(each, method)(*functions) for each in rows]
 
 
 def _form(parts: list[np.ndarray]) -> tuple[tuple[int, ...], np.dtype]:
     return parts[0].shape, parts[0].dtype
 
 
-class _Facts(NamedTuple):
-    """Least and largest values (p,) of rows, NaN left out, and whether there is NaN.
-
-    The sum of two is that of both together.
-    """
-
-    low: np.ndarray
-    high: np.ndarray
-    gaps: bool
-
-    @classmethod
-    def of(cls, block: np.ndarray) -> _Facts:
-        with np.errstate(over="ignore", invalid="ignore"):
-            doubtful = np.isnan(block.sum())  # also of infinities, and faster than all of isnan
-        low, high = extremes_of(block)
-        return cls(low, high, bool(doubtful) and bool(np.isnan(block).any()))
-
-    def __add__(self, other: Any) -> _Facts:
-        low, high = np.fmin(self.low, other.low), np.fmax(self.high, other.high)
-        return _Facts(low, high, self.gaps or other.gaps)
+def _facts(several: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray, bool]]:
+    """Least and largest values (p,) of some blocks, NaN left out, and whether there is NaN."""
+    return [(*extremes_of(np.asarray(block)), bool(np.isnan(block).any())) for block in several]
 
 
 def _taken(several: list[list[Any]]) -> list[np.ndarray]:
@@ -151,10 +117,10 @@ class SpreadRows(Rows):
         """What a method of rows gives for the blocks of every group."""
         payload = _packed(functions)
         if self.there is not None:
-            return [
-                client().submit(_results, payload, method, rows, pure=False) for rows in self.there
-            ]
-        return self.X.submit(_once, self._given(), payload, method, self._shown())
+            return [submit(_results, payload, method, rows) for rows in self.there]
+        given, view = self._given(), self._shown()
+        groups = [[given[b] for b in group] for group in self.X.groups]
+        return [submit(_results, payload, method, several, view) for several in groups]
 
     def _parts(self, method: str, *functions: Callable[..., Any] | None) -> list[Any]:
         """What a method of rows gives for every block, brought here."""
@@ -180,21 +146,18 @@ class SpreadRows(Rows):
 
     def map(self, function: Callable[..., Any]) -> Any:
         tasks = self._tasks("map", function)
-        shape, dtype = client().submit(_form, tasks[0], pure=False).result()
+        shape, dtype = submit(_form, tasks[0]).result()
         wait(tasks)
+        by_group = zip(tasks, self.X.groups, strict=True)
         parts = self.X.in_order(
             [
                 [dask.delayed(getitem)(task, i) for i in range(len(group))]
-                for task, group in zip(tasks, self.X.groups, strict=True)
+                for task, group in by_group
             ]
         )
-        return da.concatenate(
-            [
-                da.from_delayed(part, (int(size), *shape[1:]), dtype)
-                for part, size in zip(parts, np.diff(self.X.bounds), strict=True)
-            ],
-            axis=0,
-        )
+        sized = zip(parts, np.diff(self.X.bounds), strict=True)
+        blocks = [da.from_delayed(part, (int(n), *shape[1:]), dtype) for part, n in sized]
+        return da.concatenate(blocks, axis=0)
 
     def extremes(self) -> np.ndarray:
         if self.view is None and self.X.extremes is not None:
@@ -204,26 +167,18 @@ class SpreadRows(Rows):
 
     def through(self, view: Callable[[Any], Any]) -> Rows:
         first = self.view
-        return SpreadRows(
-            self.X,
-            *self.columns,
-            n_jobs=self.n_jobs,
-            view=view if first is None else lambda block: view(first(block)),
-        )
+        both = view if first is None else lambda block: view(first(block))
+        return SpreadRows(self.X, *self.columns, n_jobs=self.n_jobs, view=both)
 
     def kept(self, *, mapped: bool = False) -> Rows:
-        """The view is made once, of mapped files too, where a quarter of the workers' memory will
-        do.
-        """
+        """The view is made once, where a quarter of the workers' memory will do."""
         if self.view is None:
             return self
         first = self.view(self.X[:1])
         if self.shape[0] * first.nbytes > _memory() // 4:
             return self
         kept = SpreadRows(self.X, *self.columns, n_jobs=self.n_jobs, view=self.view)
-        shown = self._shown()
-        kept.there = self.X.submit(_make, self._given(), shown)
-        kept.seen = first
+        kept.there, kept.seen = self.X.submit(_make, self._given(), self._shown()), first
         return kept
 
     @property
@@ -233,10 +188,8 @@ class SpreadRows(Rows):
 
 def _memory() -> int:
     """Bytes that the workers may take together; a worker without a limit has room for all."""
-    limits = [
-        worker["memory_limit"]
-        for worker in client().scheduler_info(n_workers=-1)["workers"].values()
-    ]
+    workers = client().scheduler_info(n_workers=-1)["workers"].values()
+    limits = [worker["memory_limit"] for worker in workers]
     return sum(limits) if limits and all(limits) else 2**62
 
 
@@ -254,7 +207,7 @@ class Features:
         self.shape, self.ndim = X.shape, 2
         self.blocks = pinned(X)
         self.bounds = np.concatenate([[0], np.cumsum(X.chunks[0])])
-        self.dtype = np.dtype(X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
+        self.dtype = floating(X.dtype)
         self._columns: dict[int, tuple[Any, list[Any]]] = {}
         self._groups: list[np.ndarray] | None = None
 
@@ -277,15 +230,10 @@ class Features:
         return self._groups
 
     def submit(
-        self, task: Callable[..., list[Any]], given: list[Any], *arguments: Any
+        self, task: Callable[..., list[Any]], given: list[Any], *arguments: object
     ) -> list[Future]:
-        """``task(*arguments, several)`` with those of ``given`` that belong to a group, for each
-        group.
-        """
-        return [
-            client().submit(task, *arguments, [given[b] for b in group], pure=False)
-            for group in self.groups
-        ]
+        """``task(*arguments, several)`` for each group, with those of ``given`` that it has."""
+        return [submit(task, *arguments, [given[b] for b in group]) for group in self.groups]
 
     def in_order(self, results: list[list[Any]]) -> list[Any]:
         """Results of every block, in order, from those of the groups."""
@@ -300,14 +248,9 @@ class Features:
         if column is None:
             return [None] * len(self.blocks)
         if id(column) not in self._columns:
-            pieces = [
-                column[low:high]
-                for low, high in zip(self.bounds[:-1], self.bounds[1:], strict=True)
-            ]
-            self._columns[id(column)] = (
-                column,
-                [client().submit(same, piece, pure=False) for piece in pieces],
-            )
+            edges = zip(self.bounds[:-1], self.bounds[1:], strict=True)
+            pieces = [submit(same, column[low:high]) for low, high in edges]
+            self._columns[id(column)] = (column, pieces)
         return self._columns[id(column)][1]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -316,10 +259,7 @@ class Features:
     def _narrowed(self, columns: Any) -> Features:
         """Chosen features, in the same blocks."""
         part = copy(self)
-        part.blocks = [
-            client().submit(getitem, block, (slice(None), columns), pure=False)
-            for block in self.blocks
-        ]
+        part.blocks = [submit(getitem, block, (slice(None), columns)) for block in self.blocks]
         part.shape = (self.shape[0], len(np.arange(self.shape[1])[columns]))
         part.extremes = None if self.extremes is None else self.extremes[:, columns]
         part._columns, part._groups = {}, None
@@ -339,11 +279,7 @@ class Features:
         wanted = {b: np.flatnonzero(owner == b) for b in np.unique(owner).tolist()}
         groups = [own for group in self.groups if (own := [b for b in group if b in wanted])]
         tasks = [
-            client().submit(
-                _taken,
-                [[self.blocks[b], indices[wanted[b]] - self.bounds[b]] for b in own],
-                pure=False,
-            )
+            submit(_taken, [[self.blocks[b], indices[wanted[b]] - self.bounds[b]] for b in own])
             for own in groups
         ]
         for own, parts in zip(groups, client().gather(tasks), strict=True):
@@ -357,10 +293,16 @@ def check_features(estimator: Estimator, X: da.Array, reset: bool, missing: bool
     X = check_array(X, "X")
     check_width(estimator, X, reset)
     features = Features(X)
-    facts = Rows(features).sum(lambda block: (_Facts.of(block),))[0]
-    features.extremes, features.has_holes = np.stack([facts.low, facts.high]), facts.gaps
+    facts = [
+        part
+        for group in client().gather(features.submit(_facts, features.blocks))
+        for part in group
+    ]
+    low, high, gaps = zip(*facts, strict=True)
+    features.extremes = np.stack([np.fmin.reduce(low), np.fmax.reduce(high)])
+    features.has_holes = any(gaps)
     largest = np.fmax.reduce(np.abs(features.extremes), None, initial=0.0)
-    if np.isinf(largest) or (facts.gaps and not missing):
+    if np.isinf(largest) or (features.has_holes and not missing):
         raise ValueError("X contains NaN or infinity: drop or impute those rows")
     if largest > float(np.finfo(features.dtype).max) ** 0.5 / (10.0 * X.shape[1]):
         raise ValueError("X has values whose squares overflow: change units, e.g. X / X.max()")

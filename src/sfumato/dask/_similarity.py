@@ -12,15 +12,11 @@ from distributed import Future, wait
 from scipy.sparse.linalg import LinearOperator
 
 from ..models.pairwise import kernel
-from ._cluster import check_array, client, pinned, same
-
-__all__ = ["Similarity"]
+from ._cluster import check_array, client, floating, pinned, same, submit
 
 
 def _facts(block: np.ndarray, start: int, probe: np.ndarray) -> tuple[Any, ...]:
-    """Squared norm, diagonal, least and largest entry of a block of rows, and its products with
-    a vector from both sides.
-    """
+    """Squared norm, diagonal, extremes of a block, and its products with a vector."""
     diagonal = block[np.arange(len(block)), np.arange(start, start + len(block))]
     norm = float(np.einsum("ij,ij->i", block, block).astype(np.float64).sum())
     left = probe[start : start + len(block)] @ block
@@ -57,18 +53,12 @@ class Similarity(LinearOperator):
         W = check_array(W, "W")
         self.blocks = pinned(W)
         self.bounds = np.concatenate([[0], np.cumsum(W.chunks[0])])
-        super().__init__(
-            np.dtype(W.dtype if W.dtype in (np.float32, np.float64) else np.float64), W.shape
-        )
+        super().__init__(floating(W.dtype), W.shape)
         self.n = W.shape[0]
         # For a random v, W v differs from W'v with probability one unless W is symmetric.
         probe = np.random.default_rng(0).standard_normal(self.n).astype(self.dtype)
-        facts = client().gather(
-            [
-                client().submit(_facts, block, int(low), probe, pure=False)
-                for block, low in zip(self.blocks, self.bounds[:-1], strict=True)
-            ]
-        )
+        starts = zip(self.blocks, self.bounds[:-1].tolist(), strict=True)
+        facts = client().gather([submit(_facts, block, low, probe) for block, low in starts])
         norms, diagonals, least, largest, right, left = zip(*facts, strict=True)
         self._check_entries(float(np.min(least)), float(np.max(largest)))
         self._check_symmetry(sum(norms), np.concatenate(right), np.sum(left, axis=0))
@@ -107,9 +97,7 @@ class Similarity(LinearOperator):
 
     def _products(self, V: np.ndarray) -> list[np.ndarray]:
         shared = client().scatter(V, broadcast=True, hash=False)
-        return client().gather(
-            [client().submit(np.matmul, block, shared, pure=False) for block in self.blocks]
-        )
+        return client().gather([submit(np.matmul, block, shared) for block in self.blocks])
 
     def _matmat(self, V: Any) -> Any:
         return self @ V
@@ -124,9 +112,7 @@ class Similarity(LinearOperator):
         return work()
 
     def sweep(self, V: np.ndarray, visit: Any) -> tuple[Any, Any]:
-        """As ``pairwise.Explicit.sweep``: visit the panels of ``V`` (n, c) in order, newest values
-        first; t before and after.
-        """
+        """As ``pairwise.Explicit.sweep``: visit panels of ``V`` in order; t before and after."""
         t_old, t_change = np.zeros(V.shape[1]), np.zeros(V.shape[1])
         parts, changes = self._spread(V), []
         for rows in self.panels:
@@ -139,54 +125,35 @@ class Similarity(LinearOperator):
             t_change += 2 * _columns(change, product)
             changes.append(change)
             for block, local, within in self._pieces(rows):
-                parts[block] = client().submit(
-                    _moved, parts[block], local, change[within], pure=False
-                )
+                parts[block] = submit(_moved, parts[block], local, change[within])
         for curved in self._attempt(partial(self._curved, changes)):
             t_change += curved
         return t_old, t_old + t_change
 
     def _pieces(self, rows: slice) -> Iterator[tuple[int, slice, slice]]:
-        """The blocks that hold rows of a panel, those rows within the block, and within the
-        panel.
-        """
-        for block, (start, stop) in enumerate(
-            zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True)
-        ):
-            low, high = max(rows.start, start), min(rows.stop, stop)
+        """The blocks that hold rows of a panel, their rows within the block and the panel."""
+        for block, start in enumerate(self.bounds[:-1].tolist()):
+            low, high = max(rows.start, start), min(rows.stop, int(self.bounds[block + 1]))
             if low < high:
-                yield (
-                    block,
-                    slice(low - start, high - start),
-                    slice(low - rows.start, high - rows.start),
-                )
+                panel = slice(low - rows.start, high - rows.start)
+                yield block, slice(low - start, high - start), panel
 
     def _spread(self, V: np.ndarray) -> list[Future]:
         """The rows of V, each where its rows of W are."""
         places = client().who_has(self.blocks)
-        return [
-            client().submit(
-                same,
-                V[low:high].copy(),
-                pure=False,
-                workers=places.get(block.key) or None,
-                allow_other_workers=True,
-            )
-            for block, low, high in zip(self.blocks, self.bounds[:-1], self.bounds[1:], strict=True)
-        ]
+        spread = []
+        for b, block in enumerate(self.blocks):
+            own, home = V[self.bounds[b] : self.bounds[b + 1]].copy(), places.get(block.key)
+            spread.append(submit(same, own, workers=home or None, allow_other_workers=True))
+        return spread
 
     def _panel(self, parts: list[Future], V: np.ndarray, rows: slice) -> list[np.ndarray]:
-        """Contributions to (W V)[rows] of the objects before, within and after them, added in the
-        order of the blocks.
-        """
+        """What objects before, within and after them add to (W V)[rows], in order of the blocks."""
         # Parts of V may be lost with a worker; the client has them all.
         if any(part.status in ("error", "lost", "cancelled") for part in parts):
             parts[:] = self._spread(V)
         triples = zip(self.blocks, parts, self.bounds[:-1], strict=True)
-        tasks = [
-            client().submit(_panel_part, block, part, int(low), rows, pure=False)
-            for block, part, low in triples
-        ]
+        tasks = [submit(_panel_part, block, part, int(low), rows) for block, part, low in triples]
         total = [np.zeros((rows.stop - rows.start, V.shape[1]), dtype=V.dtype) for _ in range(3)]
         for found in client().gather(tasks):
             for place, piece in zip(total, found, strict=True):
@@ -202,12 +169,8 @@ class Similarity(LinearOperator):
                 todo[block].append((local, rows, within, change))
         # one task per block: with several, idle workers would fetch some of them, and the block as
         # well
-        return client().gather(
-            [
-                client().submit(_curvature, block, pieces, pure=False)
-                for block, pieces in zip(self.blocks, todo, strict=True)
-            ]
-        )
+        tasks = zip(self.blocks, todo, strict=True)
+        return client().gather([submit(_curvature, block, pieces) for block, pieces in tasks])
 
 
 def _curvature(block: np.ndarray, pieces: list[Any]) -> Any:

@@ -1,41 +1,34 @@
 """Arrays on disk: NPY, NPZ and Matrix Market.
 
-The sizes in a header are compared with the file before memory is allocated. Matrix Market files are
-parsed here: SciPy's parser ends the process on some damaged ones.
+The sizes in a header are compared with the file before memory is allocated. SciPy reads the
+header of Matrix Market files; its parser of the body ends the process on some damaged ones.
 """
 
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import warnings
 import zipfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.io import mminfo
 
 from ..array.memory import reserve
 from ..array.text import plain
 from ..array.types import Array
 from .reading import InputError, Roles, Table, assign_roles, quoted
 
-__all__ = ["read_matrix_market", "read_npy", "read_npz"]
-
-# Names by which the array to cluster is found among several, the likeliest first.
-_KNOWN = "X features W similarity L labelings counts U memberships data arr_0"
-
 
 def _check_header(stream: Any, size: int, source: str) -> tuple[tuple[int, ...], np.dtype]:
-    """Shape and type that an NPY header declares, for a file of this size.
-
-    Pickled objects are refused.
-    """
+    """Shape and type that an NPY header declares, for a file of this size."""
     try:
-        version = np.lib.format.read_magic(stream)
-        first = version == (1, 0)
         form = np.lib.format
+        first = form.read_magic(stream) == (1, 0)
         read = form.read_array_header_1_0 if first else form.read_array_header_2_0
         shape, _, dtype = read(stream)
     except (ValueError, EOFError, OSError, SyntaxError) as error:
@@ -63,9 +56,7 @@ def read_npy(path: Path, source: str, roles: Roles) -> Table:
 
 
 def read_npz(path: Path, source: str, roles: Roles) -> Table:
-    """The array in an NPZ file: the only one, the one with a well-known name, or a sparse matrix of
-    SciPy.
-    """
+    """The array in an NPZ file: the only one, a well-known name, or a sparse matrix of SciPy."""
     try:
         with zipfile.ZipFile(path) as archive:
             held = [info for info in archive.infolist() if info.filename.endswith(".npy")]
@@ -81,14 +72,7 @@ def read_npz(path: Path, source: str, roles: Roles) -> Table:
             return _choose(arrays, path, source, roles)
     except (InputError, MemoryError, FileNotFoundError, PermissionError):
         raise
-    except (
-        ValueError,
-        IndexError,
-        zipfile.BadZipFile,
-        EOFError,
-        NotImplementedError,
-        OSError,
-    ) as error:
+    except Exception as error:  # whatever a damaged archive makes the readers stumble over
         raise InputError(f"{source} is not a whole NPZ file: {plain(error, 80)}") from error
 
 
@@ -100,7 +84,8 @@ def _choose(arrays: Any, path: Path, source: str, roles: Roles) -> Table:
         return _as_table(sp.csr_array(matrix), None, source, roles)
     ids = next((arrays[name] for name in ("ids", "names") if name in names), None)
     flat = [name for name in names if name not in ("ids", "names")]
-    name = flat[0] if len(flat) == 1 else next(filter(flat.__contains__, _KNOWN.split()), None)
+    known = "X features W similarity L labelings counts U memberships data arr_0"  # likeliest first
+    name = flat[0] if len(flat) == 1 else next(filter(flat.__contains__, known.split()), None)
     if name is None:
         raise InputError(
             f"{source} holds several arrays ({quoted(flat)}): call the one to cluster 'X', or save "
@@ -110,10 +95,7 @@ def _choose(arrays: Any, path: Path, source: str, roles: Roles) -> Table:
 
 
 def _check_plausible(shape: tuple[int, ...], entries: int, source: str) -> None:
-    """Refuse a sparse matrix that is almost all empty rows.
-
-    Such a file is damaged, and its row pointers alone could fill the memory.
-    """
+    """Refuse a sparse matrix that is almost all empty rows."""
     rows, columns = shape
     if rows > 1_000_000 + 100 * entries:
         raise InputError(
@@ -165,77 +147,72 @@ def _names(values: Any) -> list[str]:
     return [str(value) for value in whole]
 
 
-class _Header(NamedTuple):
-    """What the first lines of a Matrix Market file declare."""
-
-    shape: tuple[int, int]
-    entries: int
-    dense: bool
-    width: int  # numbers on a line
-    symmetry: str
-
-
 def read_matrix_market(path: Path, source: str, roles: Roles) -> Table:
     """The matrix in a Matrix Market file, packed with gzip or not, as a sparse or dense array."""
+    with path.open("rb") as start:
+        packed = start.read(2) == b"\x1f\x8b"
     try:
-        with path.open("rb") as start:
-            packed = start.read(2) == b"\x1f\x8b"
         with gzip.open(path, "rb") if packed else path.open("rb") as stream:
-            header = _read_header(stream, source)
+            rows, columns, entries, layout, field, symmetry = _header(stream, source)
+            shape, dense, skew = (rows, columns), layout == "array", symmetry == "skew-symmetric"
+            if dense and symmetry != "general":
+                entries = rows * (rows + 1) // 2 - skew * rows
             # A packed byte may stand for a thousand.
             room = path.stat().st_size * 1000 if packed else path.stat().st_size - stream.tell()
-            if header.entries * (2 if header.dense else 4) > room + 2:
+            if entries * (2 if dense else 4) > room + 2:
                 raise InputError(
-                    f"{source}: the header declares {header.entries:,} entries, more than "
+                    f"{source}: the header declares {entries:,} entries, more than "
                     f"{path.stat().st_size:,} bytes can hold"
                 )
-            if header.dense:
+            if dense:
                 instead = "save it in coordinate form if it is sparse"
-                reserve(header.shape, np.float64, f"the matrix in {source}", instead)
+                reserve(shape, np.float64, f"the matrix in {source}", instead)
             else:
-                _check_plausible(header.shape, header.entries, source)
-            body = _read_body(stream, header, source)
+                _check_plausible(shape, entries, source)
+            width = 1 if dense else 2 if field == "pattern" else 3
+            body = _body(stream, (entries, width), source)
     except (gzip.BadGzipFile, EOFError) as error:
         raise InputError(f"{source} is not a whole gzip file: {plain(error, 80)}") from error
-    return _as_table(_entries(body, header, source), None, source, roles)
+    if dense and symmetry == "general":
+        return _as_table(body[:, 0].reshape(shape, order="F"), None, source, roles)
+    if dense:  # by columns, without the places
+        j, i = np.triu_indices(rows, int(skew))
+    else:
+        places = body[:, :2] - 1
+        if not ((places >= 0) & (places < shape) & (places == np.floor(places))).all():
+            raise InputError(f"{source}: an entry lies outside the matrix that the header declares")
+        i, j = places.T.astype(np.int64)
+    values = np.ones(len(body)) if width == 2 else body[:, -1]
+    if symmetry != "general":  # entries below the diagonal stand for those above as well
+        twice = i != j
+        i, j = np.concatenate([i, j[twice]]), np.concatenate([j, i[twice]])
+        values = np.concatenate([values, (-1.0 if skew else 1.0) * values[twice]])
+    matrix = sp.coo_array((values, (i, j)), shape=shape)
+    return _as_table(matrix.toarray() if dense else sp.csr_array(matrix), None, source, roles)
 
 
-def _read_header(stream: Any, source: str) -> _Header:
-    words = stream.readline(1000).decode("ascii", "replace").lower().split()
-    line = b"%"
-    while line.startswith(b"%") or not line.strip():
+def _header(stream: Any, source: str) -> tuple[Any, ...]:
+    """What SciPy reads in the first line and that of the sizes; leaves the stream after them."""
+    first = line = stream.readline(1000)
+    while line.startswith(b"%") or (line and not line.strip()):
         line = stream.readline(10_000)
-        if not line:
-            raise InputError(f"{source}: the Matrix Market header has no line of sizes")
-    if "complex" in words:
+    try:
+        found = mminfo(io.BytesIO(first + line))
+        rows, columns, *_, field, symmetry = found
+        if symmetry != "general" and rows != columns:
+            raise ValueError("a symmetric matrix must be square")
+    except (ValueError, OverflowError) as error:
+        reason = plain(error, 80)
+        raise InputError(f"{source}: the Matrix Market header cannot be read ({reason})") from error
+    if field == "complex":
         raise InputError(
             f"{source} holds complex numbers, which cannot be clustered: take the real part or "
             "the modulus"
         )
-    try:
-        _, _, layout, field, symmetry = words
-        sizes = [int(part) for part in line.split()]
-        dense = layout == "array"
-        rows, columns, entries = (*sizes, 0) if dense else sizes
-        known = layout in ("array", "coordinate")
-        known &= field in ("real", "double", "integer", "pattern")
-        known &= symmetry in ("general", "symmetric", "skew-symmetric", "hermitian")
-        square = symmetry == "general" or rows == columns
-        if not known or not square or min(rows, columns, entries) < 0:
-            raise ValueError
-    except ValueError as error:
-        shown = plain(line.decode("ascii", "replace").strip(), 40)
-        raise InputError(
-            f"{source}: the Matrix Market header cannot be read ('{shown}')"
-        ) from error
-    if dense:
-        strict = symmetry == "skew-symmetric"
-        entries = rows * columns if symmetry == "general" else rows * (rows + 1 - 2 * strict) // 2
-    width = 1 if dense else 2 if field == "pattern" else 3
-    return _Header((rows, columns), entries, dense, width, symmetry)
+    return found
 
 
-def _read_body(stream: Any, header: _Header, source: str) -> np.ndarray:
+def _body(stream: Any, shape: tuple[int, int], source: str) -> np.ndarray:
     """The lines of the body as numbers, one row per line, as many as were declared."""
     try:
         with warnings.catch_warnings():
@@ -245,35 +222,10 @@ def _read_body(stream: Any, header: _Header, source: str) -> np.ndarray:
         raise InputError(
             f"{source} is not a whole Matrix Market file: {plain(error, 100)}"
         ) from error
-    body = body if body.size else np.empty((0, header.width))
-    if body.shape != (header.entries, header.width):
+    body = body if body.size else np.empty((0, shape[1]))
+    if body.shape != shape:
         raise InputError(
             f"{source} is not a whole Matrix Market file: {body.shape[0]:,} lines of "
-            f"{body.shape[1]} numbers where the header declares {header.entries:,} of "
-            f"{header.width}"
+            f"{body.shape[1]} numbers where the header declares {shape[0]:,} of {shape[1]}"
         )
     return body
-
-
-def _entries(body: np.ndarray, header: _Header, source: str) -> Any:
-    """The matrix of the lines of the body; of a symmetric one, entries on and below the diagonal
-    stand for those above.
-    """
-    if header.dense and header.symmetry == "general":
-        return body[:, 0].reshape(header.shape, order="F")
-    if header.dense:  # by columns, without the places
-        j, i = np.triu_indices(header.shape[0], int(header.symmetry == "skew-symmetric"))
-        values = body[:, 0]
-    else:
-        places = body[:, :2] - 1
-        if not ((places >= 0) & (places < header.shape) & (places == np.floor(places))).all():
-            raise InputError(f"{source}: an entry lies outside the matrix that the header declares")
-        i, j = places.T.astype(np.int64)
-        values = body[:, 2] if header.width == 3 else np.ones(len(body))
-    if header.symmetry != "general":
-        twice = i != j
-        sign = -1.0 if header.symmetry == "skew-symmetric" else 1.0
-        i, j = np.concatenate([i, j[twice]]), np.concatenate([j, i[twice]])
-        values = np.concatenate([values, sign * values[twice]])
-    matrix = sp.coo_array((values, (i, j)), shape=header.shape)
-    return matrix.toarray() if header.dense else sp.csr_array(matrix)

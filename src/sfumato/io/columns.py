@@ -1,6 +1,6 @@
 """Kinds of columns: numbers, yes or no, categories, dates, and columns that are not clustered.
 
-Readers hand over ``Raw`` columns; ``mixed_table`` says what each is, and makes one matrix of those
+Readers hand over ``Raw`` columns; ``as_table`` says what each is, and makes one matrix of those
 that are used.
 """
 
@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..array.text import from_cell, plain
 from .reading import InputError, Roles, Table
-from .written import NO_WORD, as_day, number, truth_words, written_number
-
-__all__ = ["TUNING", "Cells", "Column", "Raw", "encode", "encoded_names", "mixed_table"]
-__all__ += ["no_number", "reading"]
+from .written import MISSING, NO_WORD, as_day, number, truth_words, written_number
 
 
 class Tuning(NamedTuple):
@@ -63,12 +61,16 @@ class Column(NamedTuple):
     codes: np.ndarray | None = None  # of categories; -1 where there is none
     categories: list[str] = []
 
+    @property
+    def missing(self) -> int:
+        """Number of cells that have no value."""
+        if self.codes is not None:
+            return int((self.codes < 0).sum())
+        return int(np.isnan(np.asarray(self.numbers)).sum())
+
 
 class Cells:
-    """Collects one column of a text file, block by block.
-
-    Without ``words`` every cell that is no number counts as an error.
-    """
+    """Collects one column of a text file; without ``words`` every cell must be a number."""
 
     def __init__(self, name: str, decimal: str, *, words: bool = True) -> None:
         self.name, self.decimal, self.words = name, decimal, words
@@ -80,38 +82,33 @@ class Cells:
 
     def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
         """Add the cells of a block, which stood on these lines."""
-        try:
-            if self.decimal == ",":
-                values = np.array([float(cell.replace(",", ".")) for cell in cells])
-            else:
-                values = np.fromiter(map(float, cells), np.float64, len(cells))
+        self.odd.append({})
+        with suppress(ValueError):
+            points = (cell.replace(",", ".") for cell in cells) if self.decimal == "," else cells
+            values = np.fromiter(map(float, points), np.float64, len(cells))
             if np.isfinite(values).all():
                 self.blocks.append(values)
-                self.odd.append({})
                 return
-        except ValueError:
-            pass
-        self._add_written(cells, lines)
-
-    def _add_written(self, cells: Sequence[str], lines: Sequence[int]) -> None:
         found = [self._value(cell) for cell in cells]
         odd = [place for place, value in enumerate(found) if value is None]
         present = len(cells) - sum(value is not None and np.isnan(value) for value in found)
         if self.words and 2 * len(odd) > present:
-            codes = [
-                -1
-                if (word := cell.strip()).lower() in NO_WORD
-                else self.coder.setdefault(word, len(self.coder))
-                for cell in cells
-            ]
-            self.blocks.append(np.array(codes, dtype=np.int32))
-            self.odd.append({})
+            self.blocks.append(self._coded(cells, NO_WORD))
             return
-        self.odd.append({place: cells[place] for place in odd})
+        self.odd[-1] = {place: cells[place] for place in odd}
         if odd and not self.strange:
             self.strange = [(cells[odd[0]], lines[odd[0]])]
-        values = [np.nan if value is None else value for value in found]
-        self.blocks.append(np.array(values, dtype=np.float64))
+        self.blocks.append(np.array([np.nan if v is None else v for v in found], dtype=np.float64))
+
+    def _coded(self, cells: Sequence[str], absent: frozenset[str]) -> np.ndarray:
+        """Words as 0, 1, ... in order of appearance, -1 where there is none."""
+        codes = [
+            -1
+            if (word := cell.strip()).lower() in absent
+            else self.coder.setdefault(word, len(self.coder))
+            for cell in cells
+        ]
+        return np.array(codes, dtype=np.int32)
 
     def _value(self, cell: str) -> float | None:
         value = number(cell, self.decimal)
@@ -141,10 +138,16 @@ class Cells:
         words = ["" if np.isnan(value) else f"{value:.15g}" for value in values]
         for place, cell in odd.items():
             words[place] = cell.strip()
-        return np.array(
-            [self.coder.setdefault(word, len(self.coder)) if word else -1 for word in words],
-            dtype=np.int32,
-        )
+        return self._coded(words, frozenset({""}))
+
+
+class Labels(Cells):
+    """Collects one column of labels, whatever they look like."""
+
+    def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
+        """Add the cells of a block."""
+        self.odd.append({})
+        self.blocks.append(self._coded(cells, MISSING | {"-1", "-1.0"}))
 
 
 def no_number(raw: Raw) -> str:
@@ -176,14 +179,10 @@ def _judged_words(raw: Raw, codes: np.ndarray, present: int, named: bool) -> Col
     order = sorted(range(len(words)), key=words.__getitem__)
     places = np.empty(len(words) + 1, dtype=np.int32)
     places[order], places[-1] = np.arange(len(words)), -1
-    held = Column(
-        raw.name, "category", True, "", None, places[codes], [words[place] for place in order]
-    )
+    held = Column(raw.name, "category", True, "", None, places[codes], sorted(words))
     if len(words) >= TUNING.names * present and present > 2:
-        every = "every" if len(words) == present else "almost every"
-        return held._replace(
-            kind="identifier", used=False, note=f"text that is different in {every} row"
-        )
+        note = f"text that is different in {'' if len(words) == present else 'almost '}every row"
+        return held._replace(kind="identifier", used=False, note=note)
     if not named and (len(words) > TUNING.categories or 2 * len(words) > max(present, 4)):
         note = f"text with {len(words):,} different values, too many for categories"
         return held._replace(kind="text", used=False, note=note)
@@ -267,9 +266,7 @@ def encoded_names(columns: Sequence[Column]) -> list[list[str]]:
 
 
 def encode(columns: Sequence[Column], *, one_hot: bool = True) -> np.ndarray:
-    """The used columns as one matrix, NaN where a cell is missing; categories one-hot or as
-    codes.
-    """
+    """The used columns as one matrix, NaN for missing cells; categories one-hot or as codes."""
     blocks = []
     for column in columns:
         if not column.used:
@@ -284,41 +281,49 @@ def encode(columns: Sequence[Column], *, one_hot: bool = True) -> np.ndarray:
     return np.hstack(blocks)
 
 
-def mixed_table(
-    raws: Sequence[Raw],
-    special: Mapping[str, Any],
-    names: Mapping[str, str],
+def as_table(
+    titles: Sequence[str],
+    places: tuple[dict[str, int], list[int]],
+    raws: Mapping[int, Raw],
+    names: Mapping[str, list[str]],
     roles: Roles,
     source: str,
 ) -> Table:
     """The table of the columns that can be clustered.
 
-    Parameters
-    ----------
-    raws : columns as the reader found them
-    special : ids, weights and classes, by role
-    names : name of the column of each role
-    roles : Roles
-    source : what to call the file in messages
+    ``places`` are those of the special columns and of the evidence, ``raws`` evidence and weights
+    as the reader found them, ``names`` ids and classes by role.
     """
-    columns = _columns(raws, roles)
-    _refuse(raws, columns, roles, source)
-    ids = special.get("id")
-    id_column = names.get("id")
-    if ids is None and roles.reading is None:
-        found = _id_column(columns)
+    special, evidence = places
+    taken = [raws[place] for place in evidence]
+    ids, id_column = names.get("id"), titles[special["id"]] if "id" in special else None
+    columns, fields, labels = [raw.name for raw in taken], None, None
+    if roles.mixed:
+        fields = _columns(taken, roles)
+        _refuse(taken, fields, roles, source)
+        values, columns = encode(fields), [name for g in encoded_names(fields) for name in g]
+        found = _id_column(fields) if ids is None and roles.reading is None else None
         if found is not None:
             ids, id_column = _names(found), found.name
+    elif roles.labels:
+        values, labels = np.column_stack([raw.codes for raw in taken]), [raw.words for raw in taken]  # type: ignore[arg-type, misc]
+    else:
+        values = np.column_stack([_numbers(raw, source) for raw in taken])
+    weights = _numbers(raws[special["weight"]], source) if "weight" in special else None
+    classes = names.get("classes")
     return Table(
-        encode(columns),
-        [name for group in encoded_names(columns) for name in group],
-        ids,
-        id_column,
-        special.get("weight"),
-        special.get("classes"),
-        source,
-        fields=columns,
+        values, columns, ids, id_column, weights, classes, source, label_names=labels, fields=fields
     )
+
+
+def _numbers(raw: Raw, source: str) -> np.ndarray:
+    """The numbers of a column that has to hold them."""
+    if raw.numbers is None or raw.kind == "date":
+        raise InputError(
+            f"{source}, column '{plain(raw.name, 40)}' holds {raw.kind or 'text'}, not numbers: "
+            "leave it out with --drop, --id-column or --class-column"
+        )
+    return raw.numbers
 
 
 def _columns(raws: Sequence[Raw], roles: Roles) -> list[Column]:
@@ -365,9 +370,7 @@ def _refuse(raws: Sequence[Raw], columns: Sequence[Column], roles: Roles, source
 
 
 def _id_column(columns: Sequence[Column]) -> Column | None:
-    """The column that names the objects: the first of those set aside that differs in every row,
-    repeated rows of text apart.
-    """
+    """The column that names the objects: the first identifier that differs in every row."""
     for column in columns:
         names = _names(column) if column.kind == "identifier" else []
         if names and (column.codes is not None or len(set(names)) == len(names)):

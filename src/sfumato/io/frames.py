@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,86 +12,61 @@ import numpy as np
 
 from ..array.memory import reserve
 from ..array.text import plain
-from .columns import Cells, Raw, mixed_table
-from .reading import (
-    ID_TITLES,
-    InputError,
-    Roles,
-    Table,
-    assign_roles,
-    listed,
-    quoted,
-    without_absent,
-)
+from .columns import Cells, Labels, Raw, as_table
+from .reading import InputError, Roles, Table, assign_roles, extra, quoted, with_ids
 from .text import read_stream
-
-__all__ = ["read_anndata", "read_excel", "read_parquet"]
 
 
 def read_parquet(path: Path, source: str, roles: Roles) -> Table:
     """The table in a Parquet file."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow: pip install 'sfumato[io]'") from error
+    pq = extra("pyarrow.parquet", "Parquet files need pyarrow", "'sfumato[io]'")
+    pa = import_module("pyarrow")
     try:
         with pq.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            roles = _with_ids(file.schema_arrow, roles, pa)
-            special, evidence = assign_roles(names, roles, source)
+            schema = file.schema_arrow
+            titles = schema.names
+            words = (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary)
+            texts = [any(is_word(field.type) for is_word in words) for field in schema]
+            roles = with_ids(roles, titles, texts)
+            places = special, evidence = assign_roles(titles, roles, source)
             size = file.metadata.num_rows, len(evidence)
             reserve(size, np.float64, f"the table in {source}", "keep fewer columns or rows")
             table = file.read()
         if not table.num_rows:
             raise InputError(f"{source} has no rows")
-        held: dict[str, Any] = {
-            role: _numbers(_raw(table.column(place), names[place], pa), source)
-            if role == "weight"
-            else [str(name) for name in table.column(place).to_pylist()]
+        names = {
+            role: [str(name) for name in table.column(place).to_pylist()]
             for role, place in special.items()
+            if role != "weight"
         }
-        if roles.labels:
-            values = [_codes(table.column(place), pa) for place in evidence]
-        else:
-            raws = [_raw(table.column(place), names[place], pa) for place in evidence]
-            if roles.mixed:
-                by_role = {role: names[place] for role, place in special.items()}
-                return mixed_table(raws, held, by_role, roles, source)
-            values = [_numbers(raw, source) for raw in raws]
+        raws = {place: _raw(table.column(place), titles[place], roles, pa) for place in evidence}
+        if "weight" in special:
+            place = special["weight"]
+            raws[place] = _raw(table.column(place), titles[place], Roles(), pa)
     except (FileNotFoundError, PermissionError):
         raise
     except (pa.ArrowException, OSError) as error:
         raise InputError(
             f"{source} is not a whole Parquet file: {plain(str(error).splitlines()[0], 120)}"
         ) from error
-    return Table(
-        np.column_stack(values),
-        [names[place] for place in evidence],
-        held.get("id"),
-        names[special["id"]] if "id" in special else None,
-        held.get("weight"),
-        held.get("classes"),
-        source,
-    )
+    return as_table(titles, places, raws, names, roles, source)
 
 
-def _raw(column: Any, name: str, pa: Any) -> Raw:
+def _raw(column: Any, name: str, roles: Roles, pa: Any) -> Raw:
     """A column of Arrow as the reader of text gives it."""
     kind, types = column.type, pa.types
-    if types.is_timestamp(kind) or types.is_date(kind):
-        days = column.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64())
-        return Raw(name, days.to_numpy(zero_copy_only=False) / 86_400_000_000, kind="date")
-    if types.is_boolean(kind):
-        return Raw(name, _floats(column.cast(pa.int8()), pa), kind="yes/no")
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        values = _floats(column, pa)
-        infinite = np.flatnonzero(np.isinf(values)).tolist()
-        strange = ("inf", infinite[0] + 1, len(infinite)) if infinite else None
-        return Raw(name, values, strange=strange)
-    if types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-    cells = Cells(name, ".")
+    if not roles.labels:
+        if types.is_timestamp(kind) or types.is_date(kind):
+            days = column.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64())
+            return Raw(name, days.to_numpy(zero_copy_only=False) / 86_400_000_000, kind="date")
+        if types.is_boolean(kind):
+            return Raw(name, _floats(column.cast(pa.int8()), pa), kind="yes/no")
+        if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+            values = _floats(column, pa)
+            infinite = np.flatnonzero(np.isinf(values)).tolist()
+            strange = ("inf", infinite[0] + 1, len(infinite)) if infinite else None
+            return Raw(name, values, strange=strange)
+    cells = (Labels if roles.labels else Cells)(name, ".")
     words = ["" if cell is None else str(cell) for cell in column.to_pylist()]
     cells.add(words, range(1, len(words) + 1))
     return cells.finish()
@@ -100,38 +76,10 @@ def _floats(column: Any, pa: Any) -> np.ndarray:
     return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _numbers(raw: Raw, source: str) -> np.ndarray:
-    """The numbers of a column that has to hold them."""
-    if raw.numbers is None or raw.kind == "date":
-        raise InputError(
-            f"{source}, column '{plain(raw.name, 40)}' holds {raw.kind or 'text'}, not numbers: "
-            "leave it out with --drop, --id-column or --class-column"
-        )
-    return raw.numbers
-
-
-def _codes(column: Any, pa: Any) -> np.ndarray:
-    """Labels of a column as 0, 1, ..., -1 where there is none."""
-    whole = column.combine_chunks()
-    coded = whole if pa.types.is_dictionary(column.type) else whole.dictionary_encode()
-    words = ["" if word is None else str(word) for word in coded.dictionary.to_pylist()]
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
-    absent = [place for place, word in enumerate(words) if word in ("", "-1", "-1.0", "nan")]
-    return np.where(np.isin(codes, absent), -1, codes).astype(np.int32)
-
-
 def read_excel(path: Path, source: str, roles: Roles) -> Table:
-    """The table in a sheet of an Excel workbook, read as text, like a CSV file.
-
-    The sheet is that of ``roles.sheet``, a name or a number from 1, else the first with a table.
-    """
-    try:
-        import fastexcel
-        import pyarrow  # noqa: F401  (what fastexcel hands columns over with)
-    except ImportError as error:
-        raise ImportError(
-            "Excel workbooks need fastexcel and pyarrow: pip install 'sfumato[io]'"
-        ) from error
+    """The table in a sheet of an Excel workbook, read as text, like a CSV file."""
+    for package in ("pyarrow", "fastexcel"):  # the one hands over the columns of the other
+        fastexcel = extra(package, "Excel workbooks need fastexcel and pyarrow", "'sfumato[io]'")
     try:
         book = fastexcel.read_excel(path)
         names = book.sheet_names
@@ -170,62 +118,22 @@ def _wanted_sheets(asked: str | None, names: list[str], source: str) -> list[str
     raise InputError(f"--sheet: {source} has no sheet '{plain(asked, 40)}': it has {held}")
 
 
-def _with_ids(schema: Any, roles: Roles, pa: Any) -> Roles:
-    """A first column called "id", the index that pandas keeps, or a single column of text holds the
-    ids by default.
-    """
-    roles = without_absent(roles, schema.names)
-    if roles.id is not None:
-        return roles
-    if roles.usual_id in schema.names:
-        return roles._replace(id=roles.usual_id)
-    for name in schema.names:
-        if name == "__index_level_0__" or (
-            name == schema.names[0]
-            and name.lower() in ID_TITLES
-            and name not in (roles.classes, *listed(roles.drop, schema.names))
-            and name not in (roles.keep or ())
-        ):
-            return roles._replace(id=name)
-    if roles.mixed:
-        return roles
-    text = [
-        field.name
-        for field in schema
-        if (pa.types.is_string(field.type) or pa.types.is_large_string(field.type))
-        and field.name not in (roles.classes, roles.weight, *roles.drop)
-    ]
-    return roles._replace(id=text[0]) if len(text) == 1 and not roles.labels else roles
-
-
 def read_anndata(path: Path, source: str, roles: Roles) -> Table:
-    """Cells of an AnnData file.
-
-    Their principal components where it has them, else the expression matrix; names from the index.
-    """
-    try:
-        import anndata
-    except ImportError as error:
-        raise ImportError(
-            f"{source} is an HDF5 file; AnnData files need the anndata package: pip install anndata"
-        ) from error
+    """Cells of an AnnData file: their principal components, else the expression matrix."""
+    anndata = extra("anndata", f"{source} is an HDF5 file; AnnData files need anndata", "anndata")
     try:
         data = anndata.read_h5ad(path)
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise InputError(f"{source} is not a whole AnnData file: {plain(error, 100)}") from error
-    reduced = "X_pca" in data.obsm
-    values = data.obsm["X_pca"] if reduced else data.X
-    columns = (
-        [f"PC{place + 1}" for place in range(values.shape[1])]
-        if reduced
-        else [str(name) for name in data.var_names]
-    )
-    annotation = {"weight": roles.weight, "classes": roles.classes, "id": roles.id}
-    for role, name in annotation.items():
+    values, columns = data.X, [str(name) for name in data.var_names]
+    if "X_pca" in data.obsm:
+        values = data.obsm["X_pca"]
+        columns = [f"PC{place + 1}" for place in range(values.shape[1])]
+    for option, name in {"weight": roles.weight, "class": roles.classes, "id": roles.id}.items():
         if name is not None and name not in data.obs:
             raise InputError(
-                f"{source}: --{role.replace('classes', 'class')}-column '{plain(name, 40)}' is "
-                "not among the annotations of the cells"
+                f"{source}: --{option}-column '{plain(name, 40)}' is not among the annotations of "
+                "the cells"
             )
     _, evidence = assign_roles(columns, Roles(drop=roles.drop, keep=roles.keep), source)
     return Table(

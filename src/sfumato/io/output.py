@@ -1,6 +1,7 @@
 """Output that is written completely or not at all.
 
-Claimed before the work, written beside its place, moved there in one step at the end.
+Claimed before the work, written beside its place, moved there in one step at the end. Nothing that
+is not ours is ever replaced, however late it came.
 
 The claim is a lock file beside the output, which the system releases when its holder dies. What a
 dead writer left half written bears a token made of the output's name, and is removed by the next
@@ -9,25 +10,27 @@ run that can take its lock.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import hashlib
 import os
+import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from ..array.text import plain
-from .moving import REPLACED, exchange, keep_beside, rename_new, sync, sync_tree, temporary
-from .reading import InputError
-
-__all__ = ["Output", "check_file", "check_folder"]
+from .reading import InputError, extra
 
 _LEAST = 2**20  # bytes that must be free before any work begins: a summary and a checkpoint
-_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP)  # of file systems without them
+_REPLACED = ".replaced"  # ends the name of what was moved aside and may be somebody's
+_NOREPLACE, _EXCHANGE = 1, 2  # RENAME_NOREPLACE and RENAME_EXCHANGE of Linux
+_UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.ENOLCK)  # of some file systems
 Check = Callable[[Path, bool], None]
 
 
@@ -82,19 +85,11 @@ class Output:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def _claim(self) -> None:
-        """Take the lock, and clean up after dead writers.
-
-        Where the file system has no locks, go on without: nothing is replaced unasked in any case.
-        """
+        """Take the lock, and clean up after dead writers; go on where there are no locks."""
         _sweep(self.target.parent)
         if not _is_lock(self.lock_path):
             raise InputError(
@@ -110,9 +105,9 @@ class Output:
                 "wait, or choose another name"
             ) from None
         except OSError as error:
-            if error.errno not in _NO_LOCKS:
+            if error.errno not in _UNSUPPORTED:
                 raise
-            _unlink(self.lock_path)
+            _remove(self.lock_path)
             return
         self.lock = lock
         _clean(self.target)
@@ -123,8 +118,8 @@ class Output:
         if lock is None:
             return
         try:
-            if not any(self.target.parent.glob(f".sfumato-{self.token}-*")):
-                _unlink(self.lock_path)
+            if not _left_by(self.target):
+                _remove(self.lock_path)
         finally:
             lock.release()
 
@@ -141,25 +136,26 @@ class Output:
     @contextmanager
     def folder(self) -> Iterator[Path]:
         """A folder to fill."""
-        partial = temporary(self.target.parent, self.token)
-        partial.mkdir()
-        with self._published(partial):
+        with self._published(_partial(self.target.parent, self.token, folder=True)) as partial:
             yield partial
 
     @contextmanager
     def file(self) -> Iterator[Path]:
         """A file to fill, empty yet."""
-        partial = temporary(self.target.parent, self.token)
-        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        with self._published(partial):
+        with self._published(_partial(self.target.parent, self.token)) as partial:
             yield partial
 
     @contextmanager
-    def _published(self, partial: Path) -> Iterator[None]:
+    def _published(self, partial: Path) -> Iterator[Path]:
         """Move what was written to its place, or remove it where writing failed."""
         try:
-            yield
-            sync_tree(partial)
+            yield partial
+            for root, _, files in os.walk(partial):
+                for name in files:
+                    sync(Path(root, name))
+                sync(Path(root))
+            if partial.is_file():
+                sync(partial)
         except BaseException:
             _remove(partial)
             raise
@@ -188,7 +184,7 @@ class Output:
         except InputError as error:
             raise self._kept(partial) from error
         # What bears this name may be somebody's: whoever cleans up after us keeps it.
-        swapped = partial.rename(partial.with_name(partial.name + REPLACED))
+        swapped = partial.rename(partial.with_name(partial.name + _REPLACED))
         try:
             old = exchange(swapped, self.target)
         except (FileNotFoundError, FileExistsError):
@@ -208,7 +204,7 @@ class Output:
 
     def _kept(self, partial: Path) -> InputError:
         """The place was taken during the work: keep the result under the next free name."""
-        beside = keep_beside(partial, self.target)
+        beside = _keep_beside(partial, self.target, 1)
         appeared = f"{plain(self.shown, 200)} appeared meanwhile and is left as it is"
         return InputError(f"{self.option}: {appeared}: the result lies in {plain(beside, 200)}")
 
@@ -217,11 +213,13 @@ def _token(name: str) -> str:
     return hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
 
 
+def _left_by(target: Path) -> list[Path]:
+    """What writers of ``target`` have not moved to its place."""
+    return sorted(target.parent.glob(f".sfumato-{_token(target.name)}-*"), reverse=True)
+
+
 def _lock(path: Path) -> Any:
-    try:
-        import filelock
-    except ImportError as error:
-        raise ImportError("files are locked with filelock: pip install 'sfumato[cli]'") from error
+    filelock = extra("filelock", "files are locked with filelock", "'sfumato[cli]'")
     # Another thread releases it where a signal does not stop the work.
     return filelock.FileLock(path, thread_local=False, fallback_to_soft=False)
 
@@ -237,12 +235,10 @@ def _is_lock(path: Path) -> bool:
 
 
 def _clean(target: Path) -> None:
-    """Remove what a dead writer of ``target`` left half written. What it had moved aside to make
-    room goes back where it was, or beside: it may be somebody's.
-    """
-    for path in sorted(target.parent.glob(f".sfumato-{_token(target.name)}-*"), reverse=True):
-        if path.name.endswith(REPLACED):
-            keep_beside(path, target, or_there=True)
+    """Remove what a dead writer left half written; what it had moved aside may be somebody's."""
+    for path in _left_by(target):
+        if path.name.endswith(_REPLACED):
+            _keep_beside(path, target, 0)
         else:
             _remove(path)
 
@@ -251,16 +247,10 @@ def _sweep(folder: Path) -> None:
     """Clean up after every dead writer in a folder: one whose lock is free and left something."""
     for path in folder.glob(".*.lock"):
         target = folder / path.name[1 : -len(".lock")]
-        if not any(folder.glob(f".sfumato-{_token(target.name)}-*")) or not _is_lock(path):
-            continue
-        with suppress(OSError), _lock(path).acquire(blocking=False):
-            _clean(target)
-            _unlink(path)
-
-
-def _unlink(path: Path) -> None:
-    with suppress(OSError):
-        path.unlink()
+        if _left_by(target) and _is_lock(path):
+            with suppress(OSError), _lock(path).acquire(blocking=False):
+                _clean(target)
+                _remove(path)
 
 
 def _remove(path: Path) -> None:
@@ -268,7 +258,8 @@ def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        _unlink(path)
+        with suppress(OSError):
+            path.unlink()
 
 
 def check_file(option: str) -> Check:
@@ -283,9 +274,7 @@ def check_file(option: str) -> Check:
 
 
 def check_folder(what: str, allowed: Callable[[Path], bool]) -> Check:
-    """What refuses a folder that exists (unless forced), and one that holds anything but files
-    that are ``allowed`` (always).
-    """
+    """What refuses a folder that exists (unless forced), or holds other files (always)."""
 
     def check(path: Path, force: bool) -> None:
         if os.path.lexists(path) and not (path.is_dir() and all(map(allowed, path.iterdir()))):
@@ -305,3 +294,114 @@ def _check_free(path: Path, force: bool, option: str) -> None:
         )
     if not path.parent.is_dir():
         raise InputError(f"{option}: there is no folder {plain(path.parent, 200)} to write into")
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the list of names in a folder, is on the disk."""
+    folder = path.is_dir()
+    if folder and sys.platform == "win32":  # folders cannot be opened there
+        return
+    handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if not folder or error.errno not in _UNSUPPORTED:
+            raise
+    finally:
+        os.close(handle)
+
+
+def _partial(parent: Path, token: str, *, folder: bool = False) -> Path:
+    """A new empty file or folder of an unpredictable name; ``token`` marks its owner."""
+    path = parent / f".sfumato-{token}-{secrets.token_hex(8)}.partial"
+    _take(path, folder)
+    return path
+
+
+def _take(path: Path, folder: bool) -> None:
+    """Make an empty folder or file, or fail where the name is taken."""
+    if folder:
+        path.mkdir()
+    else:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+
+
+@contextmanager
+def whole_file(path: Path, token: str = "file") -> Iterator[Path]:
+    """An empty file to fill, which replaces ``path`` if all goes well, and vanishes if not."""
+    partial = _partial(path.parent, token)
+    try:
+        yield partial
+        sync(partial)
+        partial.replace(path)
+    except BaseException:
+        _remove(partial)
+        raise
+    sync(path.parent)
+
+
+def rename_new(source: Path, target: Path) -> None:
+    """Rename a file or folder to a name that must be free, or raise FileExistsError."""
+    if _renameat2(source, target, _NOREPLACE):
+        return
+    folder = source.is_dir()
+    _take(target, folder)  # the rename replaces what takes the name
+    try:
+        os.replace(source, target)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # somebody has filled it
+            raise FileExistsError(errno.EEXIST, "File exists", str(target)) from error
+        target.rmdir() if folder else target.unlink()
+        raise
+
+
+def _keep_beside(source: Path, target: Path, number: int) -> Path:
+    """Rename ``source`` to the next free name: ``target`` (for 0), ``target.1``, ``target.2``."""
+    while True:
+        beside = target.with_name(f"{target.name}.{number}") if number else target
+        try:
+            rename_new(source, beside)
+        except FileExistsError:
+            number += 1
+        else:
+            sync(target.parent)
+            return beside
+
+
+def exchange(source: Path, target: Path) -> Path:
+    """Put ``source`` in the place of ``target``; where the old ``target`` now lies.
+
+    FileNotFoundError or FileExistsError where ``target`` is gone, or another is there, by the time.
+    """
+    if _renameat2(source, target, _EXCHANGE):
+        return source
+    aside = source.with_name(source.name + _REPLACED)
+    target.rename(aside)
+    try:
+        rename_new(source, target)
+    except OSError:
+        if aside.is_dir() and not any(aside.iterdir()):  # only somebody's claim to the name
+            aside.rmdir()
+        else:
+            _keep_beside(aside, target, 0)
+        raise
+    return aside
+
+
+@cache
+def _libc() -> Any:
+    return ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+def _renameat2(source: Path, target: Path, flag: int) -> bool:
+    """Rename in one step of the kernel; False where kernel or file system has no such step."""
+    function = getattr(_libc(), "renameat2", None)
+    if function is None:
+        return False
+    here = -100  # AT_FDCWD
+    if function(here, os.fsencode(source), here, os.fsencode(target), flag) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _UNSUPPORTED:
+        return False
+    raise OSError(code, os.strerror(code), str(source), None, str(target))

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -23,9 +24,6 @@ import numpy as np
 from ..array.memory import budget_for
 from ..array.text import plain
 
-__all__ = ["ID_TITLES", "InputError", "Roles", "Table", "archive_holds", "assign_roles"]
-__all__ += ["kind_of", "listed", "quoted", "read", "version", "without_absent"]
-
 _READERS = {  # by kind: the module and its function, which is imported when it is needed
     "text": ("text", "read_text"),
     "npy": ("arrays", "read_npy"),
@@ -35,7 +33,6 @@ _READERS = {  # by kind: the module and its function, which is imported when it 
     "excel": ("frames", "read_excel"),
     "anndata": ("frames", "read_anndata"),
 }
-ID_TITLES = frozenset({"id", "ids", "index"})
 
 
 class InputError(ValueError):
@@ -90,6 +87,19 @@ class Table(NamedTuple):
         """The values in memory, where they are mapped."""
         return np.asarray(self.values) if isinstance(self.values, np.memmap) else self.values
 
+    @property
+    def used(self) -> list[Any]:
+        """The judged columns of the file that are clustered."""
+        return [column for column in self.fields or () if column.used]
+
+
+def extra(package: str, what: str, source: str) -> Any:
+    """A package that not everybody has, or an error that says where to get it."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise ImportError(f"{what}: pip install {source}") from error
+
 
 def archive_holds(path: Path, name: str) -> bool:
     """Whether a file is a readable ZIP archive with a member of that name."""
@@ -100,40 +110,28 @@ def archive_holds(path: Path, name: str) -> bool:
         return False
 
 
-def _column_index(name: str, columns: Sequence[str], what: str, source: str) -> int:
-    """Place of the column called ``name``.
-
-    Numbers count columns from 0 where no column has that name.
-    """
-    if list(columns).count(name) > 1:
-        raise InputError(
-            f"{source}: two columns are called '{plain(name)}': {what} cannot tell them apart"
-        )
-    if name in columns:
-        return list(columns).index(name)
-    if name.isdigit() and int(name) < len(columns):
-        return int(name)
-    raise InputError(f"{source}: {what} '{plain(name)}' is not a column: it has {quoted(columns)}")
-
-
 def quoted(names: Sequence[str], most: int = 8) -> str:
     """Some names, for a message."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(f"'{plain(name, 30)}'" for name in list(names)[:most]) + more
 
 
-def _column_indices(
-    names: Sequence[str], columns: Sequence[str], what: str, source: str
-) -> list[int]:
-    """Places of several columns; an error names all that are not there."""
-    held = {*columns, *map(str, range(len(columns)))}
-    absent = [name for name in names if name not in held]
-    if len(absent) > 1:
-        several = what if what.endswith("s") else f"{what}s"
-        raise InputError(
-            f"{source}: {several} {quoted(absent)} are not columns: it has {quoted(columns)}"
-        )
-    return [_column_index(name, columns, what, source) for name in names]
+def _places(names: Sequence[str], columns: Sequence[str], what: str, source: str) -> list[int]:
+    """Places of columns; a number counts columns from 0 where no column has that name."""
+    known = {str(place): place for place in range(len(columns))}
+    known |= {name: place for place, name in enumerate(columns)}
+    if absent := [name for name in names if name not in known]:
+        one = len(absent) == 1
+        what = what if one or what.endswith("s") else f"{what}s"
+        said = "is not a column" if one else "are not columns"
+        raise InputError(f"{source}: {what} {quoted(absent)} {said}: it has {quoted(columns)}")
+    counts = Counter(columns)
+    for name in names:
+        if counts[name] > 1:
+            raise InputError(
+                f"{source}: two columns are called '{plain(name)}': {what} cannot tell them apart"
+            )
+    return [known[name] for name in names]
 
 
 def listed(names: Sequence[str], columns: Sequence[str]) -> list[str]:
@@ -145,16 +143,38 @@ def listed(names: Sequence[str], columns: Sequence[str]) -> list[str]:
     return found
 
 
-def without_absent(roles: Roles, columns: Sequence[str]) -> Roles:
-    """Roles for a table of new objects that lacks some of a fitted model's columns.
+def with_ids(roles: Roles, columns: Sequence[str], texts: Sequence[bool]) -> Roles:
+    """Roles with the column that holds ids by default, and without columns a new table lacks.
 
-    The model takes those for missing. More than half of its columns must be there: a table with
-    fewer is rather another table.
+    A fitted model takes absent columns for missing, if more than half of its columns are there: a
+    table with fewer is rather another table. ``texts`` tells which columns hold text.
+
+    Ids are the column that named the fitted objects, the index that pandas keeps, or the first
+    column if it is text beside numbers, has no title, or is called "id".
     """
     names = roles.keep or ()
     there = tuple(name for name in names if name in columns)
-    told = roles.reading is not None and not any(name.isdigit() for name in names)
-    return roles._replace(keep=there) if told and 2 * len(there) > len(names) else roles
+    if roles.reading is not None and not any(name.isdigit() for name in names):
+        roles = roles._replace(keep=there) if 2 * len(there) > len(names) else roles
+    usual = next((name for name in (roles.usual_id, "__index_level_0__") if name in columns), None)
+    if roles.id is not None or usual is not None:
+        return roles._replace(id=roles.id or usual)
+    taken = (roles.weight, roles.classes, *listed(roles.drop, columns))
+    if len(columns) < 2 or columns[0] in taken or not texts:
+        return roles
+    title, beside = columns[0].strip().lower(), texts[0] and not all(texts)
+    called = title in ("id", "ids", "index")
+    if roles.keep is not None and (roles.reading is not None or not roles.mixed):
+        found = columns[0] not in roles.keep
+    elif roles.mixed:  # whether a column of text holds ids is told from all of it
+        asked = columns[0] in listed(roles.keep or (), columns)
+        found = not title or (not asked and (called or (beside and roles.keep is not None)))
+    else:
+        name = title in ("name", "object", "key", "cell", "sample")
+        found = not title or called or (name and (roles.labels or texts[0]))
+        found = found or (beside and not roles.labels)
+    first = columns[0] if list(columns).count(columns[0]) == 1 else "0"
+    return roles._replace(id=first) if found else roles
 
 
 def assign_roles(
@@ -164,24 +184,19 @@ def assign_roles(
     named = {"id": roles.id, "weight": roles.weight, "classes": roles.classes}
     option = {"id": "--id-column", "weight": "--weight-column", "classes": "--class-column"}
     special = {
-        role: _column_index(name, columns, option[role], source)
+        role: _places([name], columns, option[role], source)[0]
         for role, name in named.items()
         if name is not None
     }
-    dropped = {
-        _column_index(name, columns, "--drop", source) for name in listed(roles.drop, columns)
-    }
+    dropped = _places(listed(roles.drop, columns), columns, "--drop", source)
     if roles.keep is not None:
         if roles.keep == tuple(columns):  # also where two columns have one name
             return special, list(range(len(columns)))
-        places = {name: place for place, name in enumerate(columns)}
-        if len(places) == len(columns) and places.keys() >= set(roles.keep):
-            return special, [places[name] for name in roles.keep]
         asked = roles.mixed and roles.reading is None
         names = listed(roles.keep, columns) if asked else roles.keep
         what = "--columns" if asked else "the model's column"
         try:
-            return special, _column_indices(names, columns, what, source)
+            return special, _places(names, columns, what, source)
         except InputError as error:
             if roles.reading is None:
                 raise
@@ -189,7 +204,7 @@ def assign_roles(
                 f"{error}. Give the table the columns of the fit, or fit again without them "
                 "(--columns, --drop)"
             ) from error
-    taken = dropped | set(special.values())
+    taken = {*dropped, *special.values()}
     evidence = [place for place in range(len(columns)) if place not in taken]
     if not evidence:
         raise InputError(f"{source}: no column is left to cluster")
@@ -199,7 +214,7 @@ def assign_roles(
 def kind_of(path: Path) -> str:
     """What the file holds, from its first bytes."""
     with path.open("rb") as file:
-        start = file.read(16)
+        start = file.read(64)
     if start[:2] == b"\x1f\x8b":
         try:
             with gzip.open(path) as file:
@@ -217,18 +232,11 @@ def kind_of(path: Path) -> str:
     kind = next((kind for mark, kind in signatures.items() if start.startswith(mark)), "text")
     if kind == "text" and start[:1] == b"\x80" and start[1:2] in b"\1\2\3\4\5":
         return "pickle"
-    if kind == "text" and _is_json(path):
+    called_json = path.suffix.lower() in (".json", ".jsonl", ".ndjson")
+    if kind == "text" and called_json and start.lstrip()[:1] in (b"{", b"["):
         return "json"
     # A damaged archive is left to the reader of arrays, which says what is wrong.
     return "excel" if kind == "npz" and archive_holds(path, "xl/workbook.xml") else kind
-
-
-def _is_json(path: Path) -> bool:
-    """Whether a file that is called so begins as JSON does."""
-    if path.suffix.lower() not in (".json", ".jsonl", ".ndjson"):
-        return False
-    with path.open("rb") as file:
-        return file.read(64).lstrip()[:1] in (b"{", b"[")
 
 
 def read(
@@ -269,28 +277,20 @@ def read(
     if "://" in str(path):
         raise InputError(f"{plain(path, 200)} is an address: download it, and name the file")
     path = Path(path)
-    if "\0" in str(path):
-        raise InputError(f"no file called {plain(path, 200)}")
-    if _is_pipe(path):
+    try:
+        piped = path.is_fifo()
+    except (OSError, ValueError):  # a name that the system does not take
+        piped = False
+    if piped:
         with path.open("rb") as pipe:
             return _read_pipe(pipe, f"the pipe {plain(path, 80)}", roles, report)
     return _read(path, plain(path.name or path), roles, report)
 
 
-def _is_pipe(path: Path) -> bool:
-    try:
-        return path.is_fifo()
-    except OSError:  # a name that the system does not take
-        return False
-
-
 def _read_pipe(
     pipe: BinaryIO, source: str, roles: Roles, report: Callable[..., None] | None
 ) -> Table:
-    """The table that comes through a pipe, by way of a file.
-
-    Its kind is recognised by its beginning, and it is read more than once.
-    """
+    """The table that comes through a pipe, by way of a file: it is read more than once."""
     with tempfile.NamedTemporaryFile(prefix="sfumato-") as spool:
         try:
             while part := pipe.read(2**20):
@@ -342,6 +342,8 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
         reason = plain(error.strerror or error, 100)
         raise InputError(f"{source} cannot be read: {reason}") from error
     except Exception as error:  # whatever a file from outside makes a reader stumble over
+        if "\0" in str(path):
+            raise InputError(f"no file called {plain(path, 200)}") from error
         what = f"{type(error).__name__} {plain(error, 80)}"
         raise InputError(f"{source} is damaged, or not what it seems to be: {what}") from error
 
@@ -359,16 +361,12 @@ def _by_kind(
     room, reader = _READERS[kind]
     progress = [report] if kind == "text" else []
     try:
-        found = import_module(f"{__package__}.{room}")
-        return getattr(found, reader)(path, source, roles, *progress)
+        return getattr(import_module(f"{__package__}.{room}"), reader)(
+            path, source, roles, *progress
+        )
     except InputError as error:  # the name of the file may say why there is no table
-        if kind != "text" or path.suffix.lower() not in (
-            ".npy",
-            ".npz",
-            ".parquet",
-            ".xlsx",
-            ".h5ad",
-        ):
+        named = path.suffix.lower() in (".npy", ".npz", ".parquet", ".xlsx", ".h5ad")
+        if kind != "text" or not named:
             raise
         raise InputError(
             f"{error}. It is called {path.suffix}, but holds text: save it as CSV, NPY or Parquet"

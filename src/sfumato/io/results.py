@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -17,45 +18,28 @@ from ..array.text import plain, to_cell
 from ..array.types import Estimator
 from ..memberships import check_memberships
 from .output import check_folder
-from .reading import InputError, Roles, kind_of, read
-
-__all__ = [
-    "SCHEMA",
-    "Result",
-    "check_target",
-    "has_noise",
-    "least_size",
-    "read_memberships",
-    "read_object",
-    "read_result",
-    "read_summary",
-    "write_memberships",
-    "write_result",
-]
+from .reading import InputError, Roles, extra, kind_of, read
 
 SCHEMA = 1
 _OWN = "memberships.csv memberships.parquet levels.csv summary.json pictures.json"
 _OWN += " model.skops report.html"
 _BLOCK = 20_000  # rows that are text at the same time
-_TYPES: dict[tuple[str, ...], tuple[type, ...]] = {  # what a summary is read for
-    ("model", "estimator"): (str,),
-    ("n_objects", "n_clusters", "n_iter", "seed"): (int,),
-    ("objective", "seconds", "certainty"): (int, float),
-    ("metrics", "parameters", "versions", "input"): (dict,),
-    ("converged",): (bool,),
-    ("warnings",): (list,),
+# What a summary is read for, what it keeps of the input, and of each of its fields.
+_TYPES: dict[str, Any] = {
+    "model estimator": (str,),
+    "n_objects n_clusters n_iter seed": (int,),
+    "objective seconds certainty": (int, float),
+    "metrics parameters versions input": (dict,),
+    "converged": (bool,),
+    "warnings": (list,),
 }
-_INPUT: dict[tuple[str, ...], tuple[type, ...]] = {
-    ("name", "sha256"): (str,),
-    ("columns",): (list,),
-    ("labels", "fields"): (list, type(None)),
-    ("scaling",): (dict, type(None)),
+_INPUT: dict[str, Any] = {
+    "name sha256": (str,),
+    "columns": (list,),
+    "labels fields": (list, type(None)),
+    "scaling": (dict, type(None)),
 }
-_FIELD: dict[tuple[str, ...], tuple[type, ...]] = {
-    ("name", "kind"): (str,),
-    ("used",): (bool,),
-    ("categories",): (list,),
-}
+_FIELD: dict[str, Any] = {"name kind": (str,), "used": (bool,), "categories": (list,)}
 
 
 class Result(NamedTuple):
@@ -71,11 +55,9 @@ class Result(NamedTuple):
 check_target = check_folder("a result folder", lambda path: path.name in _OWN.split())
 
 
-def least_size(n: int, k: int) -> int:
-    """Bytes that memberships of ``n`` objects in ``k`` clusters take at the least: eight for a
-    number.
-    """
-    return 8 * n * (k + 2)
+def text_file(path: Path) -> TextIO:
+    """A file for a table; characters that UTF-8 lacks are escaped."""
+    return path.open("w", encoding="utf-8", errors="backslashreplace", newline="")
 
 
 def write_result(
@@ -90,19 +72,14 @@ def write_result(
     if table == "parquet":
         _write_parquet(folder / "memberships.parquet", result)
     else:
-        with (folder / "memberships.csv").open(
-            "w", encoding="utf-8", errors="backslashreplace", newline=""
-        ) as file:
-            write_memberships(
-                file, result.memberships, result.ids, report, noise=has_noise(result.summary)
-            )
+        noise = has_noise(result.summary)
+        with text_file(folder / "memberships.csv") as file:
+            write_memberships(file, result.memberships, result.ids, report, noise=noise)
     if result.levels is not None:
         _write_levels(folder / "levels.csv", result)
-    for name, content in (("summary.json", result.summary), ("pictures.json", result.pictures)):
-        (folder / name).write_text(
-            json.dumps(content, indent=2 if name == "summary.json" else None) + "\n",
-            encoding="utf-8",
-        )
+    summary, pictures = json.dumps(result.summary, indent=2), json.dumps(result.pictures)
+    (folder / "summary.json").write_text(f"{summary}\n", encoding="utf-8")
+    (folder / "pictures.json").write_text(f"{pictures}\n", encoding="utf-8")
     if model is not None:
         from .saving import save
 
@@ -111,7 +88,7 @@ def write_result(
 
 def _write_levels(path: Path, result: Result) -> None:
     names = [f"clusters_{level['n_clusters']}" for level in result.summary["levels"]]
-    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+    with text_file(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["id", *names])
         cells = (to_cell(str(name)) for name in result.ids)
@@ -136,9 +113,7 @@ def write_memberships(
     *,
     noise: bool = False,
 ) -> None:
-    """A line for every object: its id, its cluster, its largest membership, and all its
-    memberships, the last of which may be ``noise``.
-    """
+    """A line for every object: id, cluster, largest membership, and all of its memberships."""
     n, k = memberships.shape
     writer, careful = (
         csv.writer(file, lineterminator="\n", quoting=quoting)
@@ -150,25 +125,16 @@ def write_memberships(
         names = [to_cell(str(name)) for name in ids[start : start + _BLOCK]]
         # bare, the one would end the row, the other be lost
         odd = any("\r" in name or name.startswith(" ") for name in names)
-        (careful if odd else writer).writerows(
-            zip(
-                names,
-                block.argmax(axis=1).tolist(),
-                block.max(axis=1).tolist(),
-                *block.T.tolist(),
-                strict=True,
-            )
-        )
+        best = block.argmax(axis=1).tolist(), block.max(axis=1).tolist()
+        rows = zip(names, *best, *block.T.tolist(), strict=True)
+        (careful if odd else writer).writerows(rows)
         if report is not None:
             report(min(1.0, (start + _BLOCK) / n))
 
 
 def _write_parquet(path: Path, result: Result) -> None:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow: pip install 'sfumato[io]'") from error
+    pq = extra("pyarrow.parquet", "Parquet files need pyarrow", "'sfumato[io]'")
+    pa = import_module("pyarrow")
     U = result.memberships
     columns = {
         "id": [str(name) for name in result.ids],
@@ -203,16 +169,13 @@ def read_summary(folder: Path) -> dict[str, Any]:
     return summary
 
 
-def _check(
-    held: dict[str, Any], types: dict[tuple[str, ...], tuple[type, ...]], *, whole: bool = False
-) -> None:
+def _check(held: dict[str, Any], types: dict[str, Any], *, whole: bool = False) -> None:
     """Refuse what is of another type than it was written with, or absent from the ``whole``."""
     for names, kinds in types.items():
-        for name in names:
-            if name not in held and not whole:
-                continue
+        for name in names.split():
             value = held.get(name)
-            if type(value) not in kinds and not (dict in kinds and isinstance(value, dict)):
+            known = type(value) in kinds or (dict in kinds and isinstance(value, dict))
+            if (name in held or whole) and not known:
                 shown = plain(json.dumps(value), 40)
                 raise InputError(f"summary.json is damaged: '{name}' cannot be {shown}")
 
@@ -233,9 +196,7 @@ class _Held(dict[str, Any]):
     """An object from a file: a missing key is reported as damage of the file."""
 
     def __missing__(self, key: str) -> Any:
-        raise InputError(
-            f"the result folder is damaged: '{plain(key, 40)}' is missing in its summary"
-        )
+        raise InputError(f"the result folder is damaged: its summary has no '{plain(key, 40)}'")
 
 
 def read_result(folder: Path) -> Result:
@@ -256,9 +217,7 @@ def read_result(folder: Path) -> Result:
 
 
 def read_memberships(path: Path) -> tuple[np.ndarray, list[str]]:
-    """Memberships and ids from a file that ``write_memberships`` wrote, or from any table whose
-    rows sum to 1.
-    """
+    """Memberships and ids from our own files, or from any table whose rows sum to 1."""
     table = read(path, Roles(id="id", drop=("cluster", "certainty")) if _is_ours(path) else Roles())
     try:
         memberships = check_memberships(np.asarray(table.values), plain(path.name))
@@ -268,8 +227,7 @@ def read_memberships(path: Path) -> tuple[np.ndarray, list[str]]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether the columns are those that ``write_memberships`` writes; reading tells what is wrong
-    with a file that cannot be opened or is damaged."""
+    """Whether the columns are those of ``write_memberships``; reading tells what is damaged."""
     first = ["id", "cluster", "certainty"]
     try:
         if kind_of(path) == "parquet":

@@ -20,10 +20,8 @@ from typing import Any
 
 from ..array.memory import reserve
 from ..array.text import plain
-from .moving import whole_file
-from .reading import InputError, archive_holds
-
-__all__ = ["Checkpoint", "check_checkpoint", "load", "save", "skops", "untrusted"]
+from .output import whole_file
+from .reading import InputError, archive_holds, extra
 
 # Rooms of files and pictures: no model is made of what they hold.
 _FRONT = ("anndata", "cli", "dask", "io", "papers", "plot", "report")
@@ -40,13 +38,7 @@ _OTHERS = frozenset(
 
 def skops() -> Any:
     """The package that saves and loads, which takes a while to import."""
-    try:
-        import skops.io
-    except ImportError as error:
-        raise ImportError(
-            "models are saved and loaded with skops: pip install 'sfumato[cli]'"
-        ) from error
-    return skops.io
+    return extra("skops.io", "models are saved and loaded with skops", "'sfumato[cli]'")
 
 
 def save(thing: Any, path: Path, token: str = "model") -> None:
@@ -57,28 +49,21 @@ def save(thing: Any, path: Path, token: str = "model") -> None:
 
 def untrusted(path: Path) -> list[str]:
     """Types in a file that are neither plain data nor ours."""
-    _check_size(path)
-    try:
-        found = skops().get_untrusted_types(file=path)
-    except MemoryError:
-        raise
-    except zipfile.BadZipFile as error:
-        raise InputError(
-            f"{plain(path.name)} is damaged, its checksums do not agree: delete it, and fit afresh"
-        ) from error
-    except Exception as error:  # whatever a damaged file makes the reader stumble over
-        raise InputError(f"{plain(path.name)} is not a saved model: {plain(error, 100)}") from error
-    return [name for name in found if name not in _OTHERS and not _is_ours(name)]
-
-
-def _check_size(path: Path) -> None:
-    """Refuse a file that is not a ZIP archive, or unpacks to more than memory holds."""
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(info.file_size for info in archive.infolist())
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
+        reserve((size,), "u1", f"the model in {plain(path.name)}", "it may not be a model at all")
+        found = skops().get_untrusted_types(file=path)
+    except (MemoryError, ImportError):
+        raise
+    except Exception as error:  # whatever a damaged file makes the reader stumble over
+        if isinstance(error, zipfile.BadZipFile) and "CRC" in str(error):
+            raise InputError(
+                f"{plain(path.name)} is damaged, its checksums do not agree: delete it, and fit "
+                "afresh"
+            ) from error
         raise InputError(f"{plain(path.name)} is not a saved model: {plain(error, 100)}") from error
-    reserve((size,), "u1", f"the model in {plain(path.name)}", "it may not be a model at all")
+    return [name for name in found if name not in _OTHERS and not _is_ours(name)]
 
 
 def _is_ours(name: str) -> bool:
@@ -118,18 +103,9 @@ def load(path: Path) -> Any:
 class Checkpoint:
     """Keeps the loops of one fit (see ``engine.loop.checkpoints``) in a file.
 
-    Parameters
-    ----------
-    path : Path
-    task : str
-        What is being fitted to what: a file kept for another task is refused.
-    every : float
-        Seconds between two writes; more where writing is slow, so that it takes a tenth of the time
-        at most.
-    token : str
-        Marks the files of this run, so that a later one can clean up after it.
-    warn : function of a text, optional
-        Called with the reason if a write fails; ``warnings.warn`` if not given.
+    ``task`` says what is fitted to what: a file kept for another is refused. It is written every
+    so many seconds, or less often where writing would take more than a tenth of the time. ``token``
+    marks the files of this run, and ``warn`` is told why a write failed.
     """
 
     def __init__(
@@ -195,10 +171,7 @@ class Checkpoint:
             self.write()
 
     def write(self) -> bool:
-        """Write everything kept so far.
-
-        A failed write is reported once, and the last good file stays.
-        """
+        """Write all that is kept; a failure is reported once, and the last good file stays."""
         began = time.monotonic()
         try:
             if self.mine != self.path.exists():
@@ -231,20 +204,16 @@ class Checkpoint:
 
 
 def check_checkpoint(path: Path, *, wanted: bool) -> None:
-    """Refuse a file in the place of a checkpoint that is none.
-
-    And one that is, unless it is wanted.
-    """
+    """Refuse a file in the place of a checkpoint that is none, or one that is not wanted."""
     if not os.path.lexists(path):
         return
+    said = f"--out: {plain(path, 200)} is"
     if not path.is_file() or not archive_holds(path, "schema.json"):
-        raise InputError(
-            f"--out: {plain(path, 200)} is not a checkpoint of this program: choose another name"
-        )
+        raise InputError(f"{said} not a checkpoint of this program: choose another name")
     if not wanted:
         raise InputError(
-            f"--out: {plain(path, 200)} is left from a run that was stopped: go on from it with "
-            "--resume, or add --force to start afresh"
+            f"{said} left from a run that was stopped: go on from it with --resume, or add --force "
+            "to start afresh"
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import operator
 import re
 import zlib
 from collections import Counter
@@ -21,11 +22,9 @@ import numpy as np
 
 from ..array.memory import SHARE, memory_budget, reserve
 from ..array.text import from_cell, plain
-from .columns import Cells, mixed_table, no_number
-from .reading import ID_TITLES, InputError, Roles, Table, assign_roles, listed, without_absent
-from .written import MISSING, number, written_number
-
-__all__ = ["Dialect", "read_stream", "read_text", "sniff"]
+from .columns import Cells, Labels, as_table, no_number
+from .reading import InputError, Roles, Table, assign_roles, with_ids
+from .written import number, written_number
 
 _NAMED = re.compile(r'"?sep=([^"\r\n])"?(?:\r?\n|\r)', re.IGNORECASE)  # as spreadsheets write it
 _BLOCK = 20_000  # rows that are text at the same time
@@ -35,16 +34,15 @@ _SAMPLE, _LONGEST = 2**18, 2**26  # characters from which the dialect is told: a
 def read_text(
     path: Path, source: str, roles: Roles, report: Callable[..., None] | None = None
 ) -> Table:
-    """The table in a text file.
-
-    ``report`` is called with the share of the file that has been read, and how much that is.
-    """
+    """The table in a text file; ``report`` is called with the share that has been read."""
     size = max(path.stat().st_size, 1)
     try:
         with path.open("rb") as raw, _decoded(raw, roles.encoding) as text:
-            progress = (
-                None if report is None else (lambda text: report(min(1.0, raw.tell() / size), text))
-            )
+
+            def progress(said: str) -> None:
+                if report is not None:
+                    report(min(1.0, raw.tell() / size), said)
+
             return read_stream(text, source, roles, progress)
     except UnicodeDecodeError as error:
         raise InputError(
@@ -83,12 +81,7 @@ def read_stream(
         )
     dialect = sniff(sample, source, header=roles.header, delimiter=roles.delimiter)
     text.seek(0)
-    reader = csv.reader(
-        islice(text, dialect.above, None),
-        delimiter=dialect.delimiter,
-        skipinitialspace=True,
-        strict=True,
-    )
+    reader = _reader(islice(text, dialect.above, None), dialect.delimiter, strict=True)
     return _collect(reader, dialect, roles, source, progress)
 
 
@@ -113,104 +106,40 @@ def _beginning(text: io.TextIOBase, source: str) -> str:
 def _collect(
     reader: Any, dialect: Dialect, roles: Roles, source: str, progress: Callable[[str], None] | None
 ) -> Table:
-    rows = _Rows(reader, dialect, source)
-    found = _Columns(dialect, _with_ids(rows, without_absent(roles, dialect.columns)), source)
-    width, total, most = len(found.evidence), 0, 0
+    """The table of the rows, collected column by column in blocks."""
+    rows, titles, marks = _Rows(reader, dialect, source), dialect.columns, dialect.decimals
+    texts = [number(cell, mark) is None for cell, mark in zip(rows.peek(), marks, strict=False)]
+    roles = with_ids(roles, titles, texts)
+    special, evidence = assign_roles(titles, roles, source)
+    names: dict[str, list[str]] = {role: [] for role in special if role != "weight"}
+    kept: dict[int, Any] = {
+        place: (Labels if roles.labels else Cells)(titles[place], marks[place], words=roles.mixed)
+        for place in evidence
+    }
+    if "weight" in special:
+        place = special["weight"]
+        kept[place] = Cells(titles[place], marks[place], words=False)
+    width, total, most = len(evidence), 0, 0
     for block in rows:
         total += len(block)
         instead = "use a smaller file, or NPY, which is mapped, not read"
         reserve((2 * total, width), np.float64, f"the table in {source}", instead)
-        found.add(list(zip(*block, strict=True)), rows.lines)
+        cells = list(zip(*block, strict=True))
+        for role, held in names.items():
+            held += map(from_cell, cells[special[role]])
+        for place, column in kept.items():
+            column.add(cells[place], rows.lines)
+            if column.strange and not column.words:
+                fix = "make it a number, or leave the column out with --drop, --id-column or "
+                where = no_number(column.finish())
+                raise InputError(f"{source}, {where}: {fix}--class-column")
         if progress is not None:
             most = most or int(SHARE * memory_budget() / (16 * width))
             progress(f"{total:,} rows; memory holds at most {most:,}")
     if not total:
         raise InputError(f"{source} has a header but no rows")
-    return found.table()
-
-
-class _Columns:
-    """Names, numbers and labels, collected column by column."""
-
-    def __init__(self, dialect: Dialect, roles: Roles, source: str) -> None:
-        self.titles, self.roles, self.source = dialect.columns, roles, source
-        self.special, self.evidence = assign_roles(self.titles, roles, source)
-        self.names: dict[str, list[str]] = {role: [] for role in self.special if role != "weight"}
-        self.coders: list[dict[str, int]] = [{} for _ in self.evidence]
-        self.labels: list[np.ndarray] = []
-        worded = self.evidence if roles.mixed else []
-        numeric = [] if roles.labels else self.evidence
-        numeric = [*numeric, *(self.special[role] for role in self.special if role == "weight")]
-        self.read = {
-            place: Cells(self.titles[place], dialect.decimals[place], words=place in worded)
-            for place in numeric
-        }
-
-    def add(self, cells: list[tuple[str, ...]], lines: list[int]) -> None:
-        """Add the cells of a block, which stood on these lines."""
-        for role, names in self.names.items():
-            names += map(from_cell, cells[self.special[role]])
-        for place, column in self.read.items():
-            column.add(cells[place], lines)
-            if column.strange and not column.words:
-                fix = "make it a number, or leave the column out with --drop, --id-column or "
-                where = no_number(column.finish())
-                raise InputError(f"{self.source}, {where}: {fix}--class-column")
-        if self.roles.labels:
-            coded = zip(self.evidence, self.coders, strict=True)
-            found = [_codes(cells[place], coder) for place, coder in coded]
-            self.labels.append(np.column_stack(found))
-
-    def table(self) -> Table:
-        raws = {place: column.finish() for place, column in self.read.items()}
-        held: dict[str, Any] = {**self.names}
-        if "weight" in self.special:
-            held["weight"] = raws[self.special["weight"]].numbers
-        titles = {role: self.titles[place] for role, place in self.special.items()}
-        if self.roles.mixed:
-            taken = [raws[place] for place in self.evidence]
-            return mixed_table(taken, held, titles, self.roles, self.source)
-        if self.roles.labels:
-            values = np.concatenate(self.labels)
-        else:
-            values = np.column_stack([np.asarray(raws[place].numbers) for place in self.evidence])
-        return Table(
-            values,
-            [self.titles[place] for place in self.evidence],
-            held.get("id"),
-            titles.get("id"),
-            held.get("weight"),
-            held.get("classes"),
-            self.source,
-            label_names=[list(coder) for coder in self.coders] if self.roles.labels else None,
-        )
-
-
-def _with_ids(rows: _Rows, roles: Roles) -> Roles:
-    """By default the first column holds ids if it is text beside numbers, has no title, or is
-    called "id".
-    """
-    columns, header = rows.dialect.columns, rows.dialect.header
-    if roles.id is None and roles.usual_id in columns:
-        return roles._replace(id=roles.usual_id)
-    taken = (roles.weight, roles.classes, *listed(roles.drop, columns))
-    if roles.id is not None or len(columns) < 2 or columns[0] in taken or not rows.peek():
-        return roles
-    asked = columns[0] in listed(roles.keep or (), columns)
-    title = columns[0].strip().lower() if header else "-"
-    marks = rows.dialect.decimals
-    texts = [number(cell, mark) is None for cell, mark in zip(rows.peek(), marks, strict=False)]
-    if roles.keep is not None and (roles.reading is not None or not roles.mixed):
-        found = columns[0] not in roles.keep
-    elif roles.mixed:  # whether a column of text holds ids is told from all of it
-        beside = texts[0] and roles.keep is not None and not all(texts)
-        found = not title or (not asked and (title in ID_TITLES or beside))
-    else:
-        called = title in ("name", "object", "key", "cell", "sample")
-        found = not title or title in ID_TITLES or (called and (roles.labels or texts[0]))
-        found = found or (texts[0] and not roles.labels and not all(texts))
-    name = columns[0] if columns.count(columns[0]) == 1 else "0"
-    return roles._replace(id=name) if found else roles
+    raws = {place: column.finish() for place, column in kept.items()}
+    return as_table(titles, (special, evidence), raws, names, roles, source)
 
 
 class _Rows:
@@ -251,21 +180,8 @@ class _Rows:
             yield [row for _, row in block]
 
 
-def _codes(cells: tuple[str, ...], coder: dict[str, int]) -> np.ndarray:
-    """Labels of a column as 0, 1, ... in order of appearance, -1 where there is none."""
-    values = [
-        -1
-        if (label := cell.strip()) == "-1" or label.lower() in MISSING
-        else coder.setdefault(label, len(coder))
-        for cell in cells
-    ]
-    return np.array(values, dtype=np.int32)
-
-
 class Dialect(NamedTuple):
-    """How to cut lines into cells and read the numbers of each column, and how many lines stand
-    above the table.
-    """
+    """How to cut lines into cells and read their numbers; lines that stand above the table."""
 
     delimiter: str
     decimals: list[str]
@@ -277,10 +193,7 @@ class Dialect(NamedTuple):
 def sniff(
     sample: str, source: str, *, header: bool | None = None, delimiter: str | None = None
 ) -> Dialect:
-    """The dialect of the text that begins with ``sample``.
-
-    A first line ``sep=;`` names the delimiter and is not part of the table.
-    """
+    """The dialect of a text by its beginning; a first line ``sep=;`` names the delimiter."""
     if (named := _NAMED.match(sample)) is not None:
         found = sniff(sample[named.end() :], source, header=header, delimiter=delimiter or named[1])
         return found._replace(above=found.above + 1)
@@ -303,7 +216,8 @@ def sniff(
     width = Counter(len(row) for row in rows[1:] or rows).most_common(1)[0][0]
     above, titles = _title_lines(sample, mark, width)
     rows = rows[titles:]
-    decimals = _decimals(rows[1:] or rows, mark, width)
+    whole = [row for row in rows[1:] or rows if len(row) == width]
+    decimals = [_decimal(cells, mark) for cells in zip(*whole, strict=True)] or ["."] * width
     has_header = _has_header(rows, decimals) if header is None else header
     if not has_header:
         return Dialect(mark, decimals, False, [str(place) for place in range(width)], above)
@@ -324,25 +238,22 @@ def _title_lines(sample: str, delimiter: str, width: int) -> tuple[int, int]:
     return 0, 0
 
 
-def _reader(sample: str, delimiter: str) -> Any:
-    text = io.StringIO(sample, newline="")
-    return csv.reader(text, delimiter=delimiter, skipinitialspace=True)
+def _reader(lines: Any, delimiter: str, *, strict: bool = False) -> Any:
+    lines = io.StringIO(lines, newline="") if isinstance(lines, str) else lines
+    return csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=strict)
 
 
 def _cut(sample: str, delimiter: str) -> list[list[str]]:
     """Some rows of the sample, cut into cells."""
-    rows = islice(_reader(sample, delimiter), 200)
     try:
+        rows = islice(_reader(sample, delimiter), 200)
         return [row for row in rows if any(cell.strip() for cell in row)]
     except csv.Error:
         return []
 
 
 def _fitness(rows: list[list[str]], delimiter: str) -> tuple[float, float, int]:
-    """Steadiness of the number of cells, share of numbers, number of cells.
-
-    One cell per line is the last resort.
-    """
+    """Steadiness of the number of cells, share of numbers, number of cells."""
     body = rows[1:] or rows
     width, steady = Counter(map(len, body)).most_common(1)[0]
     if width == 1:
@@ -355,24 +266,16 @@ def _fitness(rows: list[list[str]], delimiter: str) -> tuple[float, float, int]:
     return steady / len(body), numeric / len(cells), width
 
 
-def _decimals(rows: list[list[str]], delimiter: str, width: int) -> list[str]:
-    """What stands before the decimals, column by column."""
-    whole = [row for row in rows if len(row) == width]
-    return [_decimal(cells, delimiter) for cells in zip(*whole, strict=True)] or ["."] * width
-
-
 def _decimal(cells: Sequence[str], delimiter: str) -> str:
-    """A comma where some cells are numbers only that way, and none only with a point.
+    """What stands before the decimals of a column.
 
-    "1,234" may be either: thousands where commas also stand between cells, else decimals.
+    A comma where some cells are numbers only that way, and none only with a point. "1,234" may be
+    either: thousands where commas also stand between cells, else decimals.
     """
     commas = [cell for cell in cells if "," in cell and written_number(cell, ",") is not None]
     decided = any(written_number(cell, ".") is None for cell in commas)
-    points = any(
-        written_number(cell, ",") is None and written_number(cell, ".") is not None
-        for cell in cells
-        if "." in cell
-    )
+    pointed = [cell for cell in cells if "." in cell and written_number(cell, ",") is None]
+    points = any(written_number(cell, ".") is not None for cell in pointed)
     return "," if (decided or (commas and delimiter != ",")) and not points else "."
 
 
@@ -392,13 +295,11 @@ def _has_header(rows: list[list[str]], decimals: list[str]) -> bool:
     columns = list(zip(*(row for row in body if len(row) == len(first)), strict=True))
     if not columns:
         return not says(first[0])
-    text = [not says(cell, mark) for cell, mark in zip(first, decimals, strict=False)]
-    numeric = [
-        sum(says(cell, mark) for cell in column) > 0.5 * len(column)
-        for column, mark in zip(columns, decimals, strict=False)
-    ]
-    if any(numeric):
-        return any(is_text for is_text, is_number in zip(text, numeric, strict=True) if is_number)
-    return all(text) and all(
-        cell not in column for cell, column in zip(first, columns, strict=True)
-    )
+    text, beside = [], []  # which first cells are text, and those of columns of numbers
+    for cell, column, mark in zip(first, columns, decimals, strict=False):
+        text.append(not says(cell, mark))
+        if sum(says(each, mark) for each in column) > 0.5 * len(column):
+            beside.append(text[-1])
+    if beside:
+        return any(beside)
+    return all(text) and not any(map(operator.contains, columns, first))

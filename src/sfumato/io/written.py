@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
-
-__all__ = ["MISSING", "NO_WORD", "Written", "as_day", "number", "truth_words", "written_number"]
 
 MISSING = frozenset(
     {"", "na", "n/a", "n.a.", "nan", "null", "none", "?", ".", "-", "--"}
@@ -88,24 +87,13 @@ def _bare_digits(digits: str, decimal: str) -> str | None:
 
 def as_day(words: list[str]) -> list[float] | None:
     """Days since 1 January 1970 of dates that are all written the same way; None for other text."""
+    bare, epoch = [word.strip().removesuffix("Z") for word in words], datetime(1970, 1, 1)
     for clock in ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S"):
         for form in _DATES.split("|"):
-            days = _days(words, form + clock)
-            if days is not None:
-                return days
+            with suppress(ValueError):
+                dates = [datetime.strptime(word, form + clock) for word in bare]
+                return [(date - epoch).total_seconds() / 86400 for date in dates]
     return None
-
-
-def _days(words: list[str], form: str) -> list[float] | None:
-    epoch = datetime(1970, 1, 1)
-    days = []
-    for word in words:
-        try:
-            passed = datetime.strptime(word.strip().removesuffix("Z"), form) - epoch
-        except ValueError:
-            return None
-        days.append(passed.total_seconds() / 86400)
-    return days
 
 
 def truth_words(words: list[str]) -> list[float] | None:

@@ -15,17 +15,6 @@ from ..metrics import ConsensusDistribution
 from ..selection.choose import Choice
 from ._style import Axes, axes_or_new, literal, palette
 
-__all__ = [
-    "calibration",
-    "cluster_numbers",
-    "conjugate",
-    "consensus_cdf",
-    "history",
-    "information",
-    "model_search",
-    "selection",
-]
-
 
 @documented
 def calibration(
@@ -35,10 +24,8 @@ def calibration(
 
     Parameters
     ----------
-    stated : array of shape (b,)
-        Mean stated probability in every bin.
-    observed : array of shape (b,)
-        How often it came true.
+    stated, observed : arrays of shape (b,)
+        Mean stated probability in every bin, and how often it came true.
     counts : array of shape (b,), optional
         Number of cases in every bin, drawn as the area of the points; empty bins are left out.
     %(axes)s
@@ -52,23 +39,13 @@ def calibration(
     counts = np.ones(len(stated)) if counts is None else to_numpy(counts)
     ax = axes_or_new(ax)
     seen = (counts > 0) & np.isfinite(stated) & np.isfinite(observed)
+    colour = palette(1)[0]
     ax.plot([0, 1], [0, 1], color="grey", linewidth=1, linestyle="--", label="perfect")
-    ax.plot(
-        stated[seen],
-        observed[seen],
-        color=palette(1)[0],
-        linewidth=1.4,
-        label="observed (area: cases)",
-    )
+    ax.plot(stated[seen], observed[seen], color=colour, label="observed (area: cases)")
     area = 20 + 180 * counts[seen] / max(counts.max(initial=0), 1e-300)
-    ax.scatter(stated[seen], observed[seen], s=area, color=palette(1)[0], alpha=0.8, linewidths=0)
-    ax.set(
-        xlabel="stated probability",
-        ylabel="observed frequency",
-        xlim=(-0.03, 1.03),
-        ylim=(-0.03, 1.03),
-        aspect="equal",
-    )
+    ax.scatter(stated[seen], observed[seen], s=area, color=colour, alpha=0.8, linewidths=0)
+    ax.set(xlabel="stated probability", ylabel="observed frequency", aspect="equal")
+    ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
     ax.legend(loc="upper left", frameon=False)
     return ax
 
@@ -93,8 +70,7 @@ def selection(
     spread : array of shape (c,), optional
         Standard errors, drawn as a band.
     chosen : int, optional
-    name : str
-        What the score is.
+    name : str, what the score is
     %(axes)s
 
     Examples
@@ -117,14 +93,10 @@ def selection(
     colour = palette(2)
     ax.plot(n_clusters, scores, color=colour[0], marker="o", markersize=5)
     if spread is not None:
-        spread = to_numpy(spread)
-        ax.fill_between(
-            n_clusters, scores - spread, scores + spread, color=colour[0], alpha=0.2, linewidth=0
-        )
+        band = scores - to_numpy(spread), scores + to_numpy(spread)
+        ax.fill_between(n_clusters, *band, color=colour[0], alpha=0.2, linewidth=0)
     if chosen is not None:
-        ax.axvline(
-            chosen, color=colour[1], linewidth=1.2, linestyle="--", label=f"chosen: {chosen}"
-        )
+        ax.axvline(chosen, color=colour[1], linestyle="--", label=f"chosen: {chosen}")
         ax.legend(frameon=False)
     _number_ticks(ax, n_clusters)
     ax.set(xlabel="number of clusters", ylabel=literal(name))
@@ -165,32 +137,13 @@ def model_search(search: Any, *, ax: Axes | None = None) -> Any:
     colours = palette(min(len(types), 7))
     for i, (name, column) in enumerate(zip(types, values.T, strict=True)):
         # Seven colours in two line styles tell fourteen families apart.
-        style = "-" if i < 7 else "--"
-        ax.plot(
-            sizes,
-            column,
-            style,
-            color=colours[i % len(colours)],
-            marker="o" if i < 7 else "s",
-            markersize=4,
-            label=literal(name),
-        )
-    best = search.best(1)
-    if best:
-        ax.plot(
-            best[0].n_clusters,
-            getattr(best[0], search.criterion),
-            marker="o",
-            markersize=12,
-            markerfacecolor="none",
-            markeredgecolor="black",
-            linestyle="none",
-        )
-    ax.set(
-        xlabel="number of components",
-        ylabel=f"{search.criterion.upper()} (lower is better)",
-        xticks=sizes,
-    )
+        style = "o-" if i < 7 else "s--"
+        ax.plot(sizes, column, style, color=colours[i % 7], markersize=4, label=literal(name))
+    for best in search.best(1):
+        at = best.n_clusters, getattr(best, search.criterion)
+        ax.plot(*at, "o", markersize=12, markerfacecolor="none", markeredgecolor="black")
+    what = f"{search.criterion.upper()} (lower is better)"
+    ax.set(xlabel="number of components", ylabel=what, xticks=sizes)
     ax.legend(ncols=2, frameon=False, fontsize="small")
     return ax
 
@@ -267,8 +220,7 @@ def history(objective: float | np.ndarray, *, name: str = "objective", ax: Any =
     Parameters
     ----------
     objective : array of shape (n_iter,) or (n_iter, runs)
-    name : str
-        What the objective is.
+    name : str, what the objective is
     %(axes)s
 
     Examples
@@ -276,15 +228,16 @@ def history(objective: float | np.ndarray, *, name: str = "objective", ax: Any =
     >>> from sfumato import plot
     >>> ax = plot.history([10.0, 4.0, 3.5, 3.4])
     """
-    values = _numbers(objective, "objective")
+    try:
+        values = np.asarray(to_numpy(objective), dtype=float)
+    except (TypeError, ValueError):
+        values = np.empty(())
+    if values.ndim not in (1, 2):
+        raise TypeError(f"objective must be a list of numbers, such as history_, got {objective!r}")
     ax = axes_or_new(ax)
-    ax.plot(
-        np.arange(1, len(values) + 1),
-        values,
-        color=palette(1)[0],
-        marker="o" if len(values) <= 30 else None,
-        markersize=3.5,
-    )
+    marker = "o" if len(values) <= 30 else None
+    places = np.arange(1, len(values) + 1)
+    ax.plot(places, values, color=palette(1)[0], marker=marker, markersize=3.5)
     ax.set(xlabel="iteration", ylabel=literal(name))
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.margins(x=0.03)
@@ -298,10 +251,8 @@ def information(compression: Any, relevance: Any, *, ax: Axes | None = None) -> 
 
     Parameters
     ----------
-    compression : array of shape (c,)
-        I(cluster; object) of every solution.
-    relevance : array of shape (c,)
-        I(cluster; relevant variable).
+    compression, relevance : arrays of shape (c,)
+        I(cluster; object) and I(cluster; relevant variable) of every solution.
     %(axes)s
 
     Examples
@@ -317,17 +268,6 @@ def information(compression: Any, relevance: Any, *, ax: Axes | None = None) -> 
     return ax
 
 
-def _numbers(values: ArrayLike | None, name: str) -> np.ndarray:
-    """Numbers (n,) or (n, runs)."""
-    try:
-        found = np.asarray(to_numpy(values), dtype=float)
-    except (TypeError, ValueError):
-        found = np.empty(())
-    if found.ndim not in (1, 2) or values is None:
-        raise TypeError(f"{name} must be a list of numbers, such as history_, got {values!r}")
-    return found
-
-
 def _same_length(first: ArrayLike, second: ArrayLike, *names: str) -> tuple[np.ndarray, np.ndarray]:
     first, second = to_numpy(np.asarray(first)), to_numpy(np.asarray(second))
     if first.ndim != 1 or first.shape != second.shape:
@@ -340,7 +280,7 @@ def _same_length(first: ArrayLike, second: ArrayLike, *names: str) -> tuple[np.n
 
 @documented
 def conjugate(
-    prior: Any, data: Any, *, level: float = 0.9, grid: Any = None, ax: Any = None
+    prior: Any, data: Any, *, level: float = 0.9, grid: Any = None, ax: Axes | None = None
 ) -> Any:
     """Densities of a parameter before and after the data, and the likelihood between them.
 
@@ -369,12 +309,8 @@ def conjugate(
             f"got {prior!r}"
         )
     if grid is None:
-        ends = [
-            member.distribution.ppf(share)
-            for member in (prior, posterior)
-            for share in (0.005, 0.995)
-        ]
-        grid = np.linspace(min(ends), max(ends), 400)
+        ends = [d.distribution.ppf([0.005, 0.995]) for d in (prior, posterior)]
+        grid = np.linspace(np.min(ends), np.max(ends), 400)
     grid = np.asarray(grid, dtype=float)
     before, after = prior.distribution.pdf(grid), posterior.distribution.pdf(grid)
     likelihood = np.divide(after, before, out=np.zeros_like(after), where=before > 0)
@@ -382,13 +318,8 @@ def conjugate(
     ax = axes_or_new(ax)
     colors = palette(3)
     ax.plot(grid, before, ":", color=colors[0], label="prior")
-    ax.plot(
-        grid,
-        likelihood / area if area > 0 else likelihood,
-        "--",
-        color=colors[1],
-        label="likelihood",
-    )
+    likelihood /= area if area > 0 else 1.0
+    ax.plot(grid, likelihood, "--", color=colors[1], label="likelihood")
     ax.plot(grid, after, color=colors[2], label="posterior")
     low, high = posterior.interval(level)
     ax.axvspan(low, high, color=colors[2], alpha=0.12, linewidth=0, label=f"{level:.0%} interval")

@@ -25,8 +25,6 @@ from ._style import (
     thin,
 )
 
-__all__ = ["levels", "memberships", "profiles", "scatter", "simplex", "uncertainty"]
-
 
 @documented
 def memberships(
@@ -38,8 +36,7 @@ def memberships(
     Parameters
     ----------
     memberships : array of shape (n, k)
-    names : sequence of k names, optional
-        Names of the clusters.
+    names : sequence of k names of the clusters, optional
     ordered : bool
         Whether objects stand cluster by cluster, or as they came. Beyond 1200 objects neighbours
         share a column (their mean).
@@ -82,8 +79,7 @@ def profiles(
     Parameters
     ----------
     memberships : array of shape (n, k)
-    names : sequence of k names, optional
-        Names of the clusters.
+    names : sequence of k names of the clusters, optional
     ordered : bool
         Whether objects stand cluster by cluster, or as they came. Beyond 1200 objects the curves
         run through means of neighbours.
@@ -97,15 +93,9 @@ def profiles(
     ax, shown, n, k = _along_objects(memberships, ordered, ax)
     where = (np.arange(len(shown)) + 0.5) * n / len(shown)
     labels = cluster_names(names, k)
+    style = "steps-mid" if n <= 60 else "default"
     for curve, colour, name in zip(shown.T, palette(k), labels, strict=True):
-        ax.plot(
-            where,
-            curve,
-            color=colour,
-            label=name,
-            linewidth=1.6,
-            drawstyle="steps-mid" if n <= 60 else "default",
-        )
+        ax.plot(where, curve, color=colour, label=name, drawstyle=style)
     ax.set(xlim=(0, n), ylim=(-0.02, 1.02), ylabel="membership")
     legend_above(ax, labels)
     return ax
@@ -120,8 +110,7 @@ def simplex(memberships: ArrayLike, *, names: Names = None, ax: Any = None) -> A
     Parameters
     ----------
     memberships : array of shape (n, 3)
-    names : sequence of 3 names, optional
-        Names of the clusters.
+    names : sequence of 3 names of the clusters, optional
     %(axes)s
 
     Examples
@@ -137,27 +126,17 @@ def simplex(memberships: ArrayLike, *, names: Names = None, ax: Any = None) -> A
         )
     ax = axes_or_new(ax)
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
-    outline = np.vstack([corners, corners[:1]])
-    ax.plot(*outline.T, color="grey", linewidth=1)
-    for other in range(3):
-        middle = (corners.sum(axis=0) - corners[other]) / 2
-        ax.plot(
-            *np.transpose([corners.mean(axis=0), middle]),
-            color="grey",
-            linewidth=0.8,
-            linestyle=":",
-        )
-    points = U @ corners
-    ax.scatter(*points.T, c=blend(U), s=_size(len(U)), alpha=0.75, linewidths=0)
-    places = [
-        ("left", "top", (0.0, -0.03)),
-        ("right", "top", (1.0, -0.03)),
-        ("center", "bottom", (0.5, corners[2, 1] + 0.03)),
-    ]
-    for (across, up, place), name, colour in zip(
-        places, cluster_names(names, 3), palette(3), strict=True
+    ax.plot(*np.vstack([corners, corners[:1]]).T, color="grey", linewidth=1)
+    for corner in corners:
+        dotted = corners.mean(axis=0), (corners.sum(axis=0) - corner) / 2
+        ax.plot(*np.transpose(dotted), color="grey", linewidth=0.8, linestyle=":")
+    ax.scatter(*(U @ corners).T, c=blend(U), s=_size(len(U)), alpha=0.75, linewidths=0)
+    sides = [("left", "top", -0.03), ("right", "top", -0.03), ("center", "bottom", 0.03)]
+    for corner, (across, up, gap), name, colour in zip(
+        corners, sides, cluster_names(names, 3), palette(3), strict=True
     ):
-        ax.text(*place, name, ha=across, va=up, color=colour, fontweight="bold")
+        at = corner[0], corner[1] + gap
+        ax.text(*at, name, ha=across, va=up, color=colour, fontweight="bold")
     ax.set(xlim=(-0.04, 1.04), ylim=(-0.12, 1.0), aspect="equal")
     ax.axis("off")
     return ax
@@ -180,10 +159,8 @@ def scatter(
     X : array of shape (n, 2)
         Two features, or two coordinates of an embedding.
     memberships : array of shape (n, k)
-    names : sequence of k names, optional
-        Names of the clusters.
-    axis_names : sequence of 2 names, optional
-        Names of the two coordinates.
+    names : sequence of k names of the clusters, optional
+    axis_names : sequence of 2 names of the coordinates, optional
     %(axes)s
 
     Examples
@@ -199,7 +176,7 @@ def scatter(
         )
     ax = axes_or_new(ax)
     k = U.shape[1]
-    certainty = (U.max(axis=1) * k - 1) / max(k - 1, 1) if k > 1 else np.ones(len(U))
+    certainty = 1 - (1 - U.max(axis=1)) * k / max(k - 1, 1)
     colours = np.column_stack([blend(U), 0.25 + 0.7 * np.clip(certainty, 0, 1)])
     ax.scatter(X[:, 0], X[:, 1], c=colours, s=_size(len(U)), linewidths=0)
     labels = cluster_names(names, k)
@@ -231,8 +208,7 @@ def uncertainty(
     Parameters
     ----------
     memberships : array of shape (n, k)
-    names : sequence of k names, optional
-        Names of the clusters.
+    names : sequence of k names of the clusters, optional
     bins : int
     sample_weight : array of shape (n,), optional
         A weight of w counts as w copies of the object.
@@ -250,23 +226,11 @@ def uncertainty(
     edges = np.linspace(min(1.0 / k, 0.9), 1.0, bins + 1)
     weights = np.ones(len(U)) if sample_weight is None else check_weights(sample_weight, U)
     within = np.clip(largest, edges[0], 1.0)
-    counts = np.array(
-        [
-            np.histogram(within[own == cluster], edges, weights=weights[own == cluster])[0]
-            for cluster in range(k)
-        ]
-    )
-    floor = np.zeros(bins)
-    for row, colour, name in zip(counts, palette(k), labels, strict=True):
-        ax.bar(
-            edges[:-1],
-            row,
-            width=np.diff(edges) * 0.9,
-            bottom=floor,
-            align="edge",
-            color=colour,
-            label=name,
-        )
+    floor, width = np.zeros(bins), 0.9 * np.diff(edges)
+    for cluster, (colour, name) in enumerate(zip(palette(k), labels, strict=True)):
+        members = own == cluster
+        row = np.histogram(within[members], edges, weights=weights[members])[0]
+        ax.bar(edges[:-1], row, width, bottom=floor, align="edge", color=colour, label=name)
         floor = floor + row
     ax.set(xlabel="largest membership", ylabel="objects", xlim=(edges[0], 1.0))
     legend_above(ax, labels)

@@ -13,8 +13,6 @@ from ..array.types import ArrayLike, Similarity
 from ..array.validation import check_weights
 from ._style import Axes, Names, as_memberships, axes_or_new, literal, ordering
 
-__all__ = ["block_means", "contingency", "heat_map", "reconstruction", "similarity"]
-
 
 def block_means(W: Any, memberships: Any = None, *, blocks: int = 200) -> np.ndarray:
     """Mean similarity between consecutive groups of objects: a small picture of a matrix of any
@@ -90,9 +88,8 @@ def similarity(
     >>> ax = plot.similarity(np.eye(4))
     """
     W = W if hasattr(W, "shape") else np.asarray(W)
-    return heat_map(
-        block_means(W, memberships, blocks=blocks), W.shape[0], "similarity", axes_or_new(ax)
-    )
+    means = block_means(W, memberships, blocks=blocks)
+    return heat_map(means, W.shape[0], "similarity", axes_or_new(ax))
 
 
 @documented
@@ -122,13 +119,8 @@ def reconstruction(
 
 def heat_map(means: np.ndarray, n: int, name: str, ax: Axes) -> Any:
     """Block means of the pairs of ``n`` objects, with a colour bar."""
-    image = ax.imshow(
-        means,
-        cmap="magma",
-        interpolation="nearest",
-        extent=(0, n, n, 0),
-        vmin=float(np.fmin.reduce(means, axis=None, initial=0.0)),  # all may be missing
-    )
+    low = float(np.fmin.reduce(means, axis=None, initial=0.0))  # all may be missing
+    image = ax.imshow(means, cmap="magma", interpolation="nearest", extent=(0, n, n, 0), vmin=low)
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
     bar.outline.set_visible(False)
     ax.set(title=name, xlabel="objects", ylabel="objects")
@@ -199,31 +191,16 @@ def contingency(
     rows, columns = table.shape
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-300)
     ax.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    ax.set_yticks(
-        range(rows),
-        labels=[literal(name) for name in (range(rows) if row_names is None else row_names)],
-    )
-    headings = [
-        literal(name, 14) for name in (range(columns) if column_names is None else column_names)
-    ]
-    slanted = sum(map(len, headings)) > 40
-    ax.set_xticks(
-        range(columns),
-        labels=headings,
-        rotation=40 if slanted else 0,
-        ha="right" if slanted else "center",
-    )
+    row_names = range(rows) if row_names is None else row_names
+    column_names = range(columns) if column_names is None else column_names
+    ax.set_yticks(range(rows), labels=[literal(name) for name in row_names])
+    headings = [literal(name, 14) for name in column_names]
+    slant: Any = {"rotation": 40, "ha": "right"} if sum(map(len, headings)) > 40 else {}
+    ax.set_xticks(range(columns), labels=headings, **slant)
     ax.set(ylabel=literal(row_title), xlabel=literal(column_title))
     if columns <= 8 and rows <= 40:
         whole = columns > 5 or np.array_equal(table, np.round(table))
         for (i, j), value in np.ndenumerate(table):
-            shade = "white" if shares[i, j] > 0.5 else "black"
-            ax.text(
-                j,
-                i,
-                f"{value:.0f}" if whole else f"{value:.1f}",
-                ha="center",
-                va="center",
-                color=shade,
-            )
+            shade, text = "white" if shares[i, j] > 0.5 else "black", f"{value:.{int(not whole)}f}"
+            ax.text(j, i, text, ha="center", va="center", color=shade)
     return ax

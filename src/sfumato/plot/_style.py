@@ -19,19 +19,6 @@ if TYPE_CHECKING:
 else:
     Axes = Any
 
-__all__ = [
-    "Axes",
-    "Names",
-    "as_memberships",
-    "axes_or_new",
-    "blend",
-    "cluster_names",
-    "legend_above",
-    "literal",
-    "ordering",
-    "palette",
-    "thin",
-]
 
 Names = Sequence[Any] | None  # one name for each cluster, row or column; their numbers if None
 
@@ -44,7 +31,7 @@ _COLOURS = (
 )
 
 
-def axes_or_new(ax: Any) -> Any:
+def axes_or_new(ax: Axes | None) -> Any:
     """``ax``, or the axes of a new figure."""
     if ax is not None:
         return ax
@@ -56,10 +43,7 @@ def axes_or_new(ax: Any) -> Any:
 
 
 def legend_above(ax: Axes, names: Sequence[str]) -> None:
-    """A legend in rows above the picture, where no data can hide beneath it.
-
-    None where it would need more than three rows.
-    """
+    """A legend above the picture, if three rows are enough: no data can hide beneath it."""
     columns = max(1, min(len(names), 52 // (6 + max(map(len, names)))))
     if len(names) > 1 and -(-len(names) // columns) <= 3:
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, frameon=False)
@@ -88,10 +72,8 @@ def palette(n_clusters: int) -> np.ndarray:
     chosen = [
         tuple(int(code[i : i + 2], 16) / 255 for i in (1, 3, 5)) for code in _COLOURS[:n_clusters]
     ]
-    extra = range(n_clusters - len(chosen))
-    chosen += [
-        colorsys.hls_to_rgb((0.1 + 0.618034 * i) % 1.0, (0.42, 0.6)[i % 2], 0.6) for i in extra
-    ]
+    for i in range(n_clusters - len(chosen)):
+        chosen.append(colorsys.hls_to_rgb((0.1 + 0.618034 * i) % 1.0, (0.42, 0.6)[i % 2], 0.6))
     return np.array(chosen).reshape(-1, 3)
 
 
@@ -105,9 +87,7 @@ def as_memberships(memberships: ArrayLike) -> np.ndarray:
 
 
 def literal(name: object, width: int = 28) -> str:
-    """``name`` as matplotlib text that is drawn as it stands: no mathematics, one line, not too
-    long.
-    """
+    """``name`` as matplotlib text that is drawn as it stands: one line, no mathematics."""
     return plain(name, width).replace("$", r"\$")
 
 
@@ -123,11 +103,7 @@ def cluster_names(names: Names, n_clusters: int) -> list[str]:
 
 
 def ordering(U: np.ndarray) -> np.ndarray:
-    """Objects cluster by cluster.
-
-    Within a cluster, objects whose second cluster comes earlier stand first, others last, so that
-    memberships rise and fall once.
-    """
+    """Objects cluster by cluster, such that memberships rise and fall once."""
     labels = U.argmax(axis=1)
     own = U.max(axis=1)
     rest = U.copy()

@@ -17,15 +17,14 @@ import numpy as np
 
 from ..array.arrays import to_numpy
 from ..array.text import plain
-from ..engine.levels import regroup
+from ..engine.levels import Level, regroup
 from ..io.columns import encode, encoded_names
-from ..io.moving import whole_file
+from ..io.output import whole_file
 from ..memberships import check_memberships
 from ..selection import verdict as judge
 from ._description import describe, plane
 from ._facts import Facts, facts_of, level_names, levels_of
-from ._findings import answer, doubtful, trust
-from ._page import fill, live_data, overview
+from ._page import answer, doubtful, fill, live_data, overview, trust
 from ._pictures import pictures
 from ._profiles import ColumnProfile, as_columns, profiles
 
@@ -102,12 +101,21 @@ def render(
         names=names,
         verdict=facts.verdict,
         trust=trust(U, facts),
-        metrics={key: _number(value) for key, value in (facts.metrics or {}).items()},
+        metrics={
+            key: f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+            for key, value in (facts.metrics or {}).items()
+        },
         made=facts.made or {},
     )
 
 
-def _described(X: Any, U: np.ndarray, levels: Any, columns: Any, facts: Facts) -> Facts:
+def _described(
+    X: Any,
+    U: np.ndarray,
+    levels: tuple[np.ndarray, Sequence[Level]],
+    columns: Sequence[object] | None,
+    facts: Facts,
+) -> Facts:
     """The facts with the place of every object in the plane, and the clusters in words."""
     if facts.coordinates is None:
         if hasattr(X, "columns"):  # categories one-hot
@@ -147,20 +155,13 @@ def _views(
     return views
 
 
-def _number(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
-
-
 def write(path: str | Path, model: Any, X: Any = None, **options: Any) -> Path:
     """Write the report to ``path``, whole or not at all.
 
     Parameters
     ----------
     path : path of the HTML file
-    model : fitted model, or memberships of shape (n, k)
-    X : array or sparse array of shape (n, p), or data frame, optional
-        The data: what the clusters are is told in terms of its columns.
-    **options
+    model, X, **options
         As for ``render``.
 
     Returns

@@ -19,7 +19,6 @@ from ._profiles import (
     amount,
     as_columns,
     contrasts,
-    missing,
     profiles,
     sentence,
     shown_value,
@@ -27,8 +26,6 @@ from ._profiles import (
     title,
     with_ratios,
 )
-
-__all__ = ["Plane", "describe", "plane", "rules"]
 
 
 def describe(
@@ -68,7 +65,7 @@ def describe(
             if level.n_clusters != U.shape[1]
             for V in [regroup(finest, level.parents)]
         },
-        "missing": {column.name: count for column in table if (count := missing(column))},
+        "missing": {column.name: column.missing for column in table if column.missing},
         "plane": _telling_plane(best, U, some),
         "rows": [[shown_value(column, int(row)) for column in best] for row in some],
     }
@@ -79,28 +76,29 @@ def _told(
 ) -> dict[str, Any]:
     """The clusters of one level."""
     own = U.argmax(axis=1)
-    found = with_ratios(table, U, list(found))
     return {
         "clusters": [
             {
                 "sentence": sentence(group),
                 "columns": [part._asdict() for part in group[:6]],
-                "typical": _rows(_typical(U, own, cluster), best),
+                "typical": _rows(typical(U, cluster), best),
             }
-            for cluster, group in enumerate(found)
+            for cluster, group in enumerate(with_ratios(table, U, list(found)))
         ],
         "contrasts": [each._asdict() for each in contrasts(table, U, 24)],
-        "borderline": _rows(_borderline(U), best),
+        "borderline": _rows(borderline(U), best),
         "tree": rules(table, own),
     }
 
 
-def _typical(U: np.ndarray, own: np.ndarray, cluster: int) -> list[int]:
+def typical(U: np.ndarray, cluster: int) -> list[int]:
+    """The objects of a cluster with the largest memberships, three at most."""
     order = np.argsort(-U[:, cluster], kind="stable")[:3]
-    return [int(row) for row in order if own[row] == cluster]
+    return [int(row) for row in order if U[row].argmax() == cluster]
 
 
-def _borderline(U: np.ndarray) -> list[int]:
+def borderline(U: np.ndarray) -> list[int]:
+    """The objects nearest to a tie of their best two clusters, twelve at most."""
     if U.shape[1] < 2:
         return []
     margins = margin(U)
@@ -121,25 +119,28 @@ def _telling_plane(
     numbers = [column for column in columns if column.codes is None and column.kind != "yes/no"]
     if len(numbers) < 2:
         return None
-    values = [np.asarray(column.numbers)[shown] for column in numbers]
-    pairs = list(combinations(range(len(numbers)), 2))
-    filled = np.column_stack([_standardised(column) for column in values])
-    first, second = min(pairs, key=lambda pair: _wilks(filled[:, pair], U[shown]))
-    points = np.column_stack([values[first], values[second]])
+    values = np.column_stack([np.asarray(column.numbers)[shown] for column in numbers])
+    standard = _standardised(values)
+    pairs = combinations(range(len(numbers)), 2)
+    pair = min(pairs, key=lambda pair: _wilks(standard[:, pair], U[shown]))
     return {
-        "names": [numbers[first].name, numbers[second].name],
-        "points": [[_rounded(value) for value in point] for point in points],
+        "names": [numbers[place].name for place in pair],
+        "points": [
+            [float(f"{value:.6g}") if np.isfinite(value) else None for value in point]
+            for point in values[:, pair]
+        ],
     }
 
 
-def _standardised(values: np.ndarray) -> np.ndarray:
-    """Mean 0 and deviation 1, with the mean for missing values."""
-    seen = np.isfinite(values)
-    if not seen.any():
-        return np.zeros(len(values))
-    values = values / (np.abs(values[seen]).max() or 1.0)  # so that no square overflows
-    centred = np.where(seen, values - values[seen].mean(), 0.0)
-    return centred / (centred.std() or 1.0)
+def _standardised(X: np.ndarray) -> np.ndarray:
+    """Columns of mean 0 and deviation 1, with the mean for missing values."""
+    seen = np.isfinite(X)
+    X = np.where(seen, X, 0.0)
+    largest = np.abs(X).max(axis=0, initial=0.0)
+    X = X / np.where(largest > 0, largest, 1.0)  # so that no square overflows
+    X = np.where(seen, X - X.sum(axis=0) / np.maximum(seen.sum(axis=0), 1), 0.0)
+    spread = X.std(axis=0)
+    return X / np.where(spread > 0, spread, 1.0)
 
 
 def _wilks(X: np.ndarray, U: np.ndarray) -> float:
@@ -152,10 +153,6 @@ def _wilks(X: np.ndarray, U: np.ndarray) -> float:
     within = total - (means.T * mass) @ means
     least = 1e-9 * np.trace(total) * np.eye(2)  # so that two collinear columns are not chosen
     return float(np.linalg.det(within + least) / max(np.linalg.det(total), np.linalg.det(least)))
-
-
-def _rounded(value: float) -> float | None:
-    return float(f"{value:.6g}") if np.isfinite(value) else None
 
 
 class Plane(NamedTuple):
@@ -177,57 +174,40 @@ def plane(
     rows = X[shown]
     if sp.issparse(rows):
         rows = rows.astype(np.float64)
-        found = _signed(_components(rows))
-        return Plane(shown, found, _axis_names(found, float(rows.multiply(rows).sum())))
-    rows = np.asarray(rows, dtype=np.float64)
-    means = np.nan_to_num(np.nanmean(np.where(np.isnan(rows).all(axis=0), 0.0, rows), axis=0))
-    rows = np.where(np.isnan(rows), means, rows)
-    if rows.shape[1] <= 2:
-        names = [plain(name, 40) for name in columns or ["column 0", "column 1"]] + [""]
-        points = np.column_stack([rows, np.zeros((len(rows), 2 - rows.shape[1]))])
-        return Plane(shown, points, names[:2])
-    largest = np.abs(rows).max(axis=0, initial=0.0)
-    rows = rows / np.where(largest > 0, largest, 1.0)  # so that no square overflows
-    rows = rows - rows.mean(axis=0)
-    spread = rows.std(axis=0)
-    rows = rows / np.where(spread > 0, spread, 1.0)
-    found = _signed(_components(rows))
-    return Plane(shown, found, _axis_names(found, float((rows**2).sum())))
-
-
-def _axis_names(coordinates: np.ndarray, total: float) -> list[str]:
-    """What the axes are: principal axes of the standardised columns, and what they hold of them."""
-    shares = (coordinates**2).sum(axis=0) / max(total, 1e-300)
-    names = ("first", "second")
-    return [
-        f"{name} principal axis ({share:.0%} of the variance)"
-        for name, share in zip(names, shares, strict=True)
-    ]
+        total = float(rows.multiply(rows).sum())
+    else:
+        rows = np.asarray(rows, dtype=np.float64)
+        if rows.shape[1] <= 2:
+            names = [plain(name, 40) for name in columns or ["column 0", "column 1"]] + [""]
+            seen = ~np.isnan(rows)
+            means = np.where(seen, rows, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+            empty = np.zeros((len(rows), 2 - rows.shape[1]))
+            return Plane(shown, np.column_stack([np.where(seen, rows, means), empty]), names[:2])
+        rows = _standardised(rows)
+        total = float((rows**2).sum())
+    found = _components(rows)
+    shares = (found**2).sum(axis=0) / max(total, 1e-300)
+    axes = zip(("first", "second"), shares, strict=True)
+    names = [f"{name} principal axis ({share:.0%} of the variance)" for name, share in axes]
+    return Plane(shown, found, names)
 
 
 def _components(rows: Any) -> np.ndarray:
     """The first two principal components, one of them zero where there is only one."""
     if min(rows.shape) > 50:
         left, sizes, _ = svds(rows, k=2, v0=np.ones(min(rows.shape)))
-        return (left * sizes)[:, ::-1]
-    rows = rows.toarray() if sp.issparse(rows) else rows
-    left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
+        left, sizes = left[:, ::-1], sizes[::-1]
+    else:
+        rows = rows.toarray() if sp.issparse(rows) else rows
+        left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
     found = (left * sizes)[:, :2]
-    return np.column_stack([found, np.zeros((len(found), 2 - found.shape[1]))])
-
-
-def _signed(coordinates: np.ndarray) -> np.ndarray:
-    """Signs that do not depend on the solver: the largest entry of a component is positive."""
-    return coordinates * np.where(
-        coordinates[np.abs(coordinates).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0
-    )
+    found = np.column_stack([found, np.zeros((len(found), 2 - found.shape[1]))])
+    # Signs that do not depend on the solver: the largest entry of a component is positive.
+    return found * np.where(found[np.abs(found).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
 
 
 def rules(columns: Sequence[Column], labels: np.ndarray) -> dict[str, Any] | None:
-    """Rules of a tree of depth 3 at most, and the share of the labels that it reproduces.
-
-    None where there is one label.
-    """
+    """Rules of a tree of depth 3 at most, and the share of labels that it reproduces, if any."""
     from sklearn.tree import DecisionTreeClassifier
 
     if not columns or len(np.unique(labels)) < 2:
@@ -261,10 +241,9 @@ def _leaves(
     if tree.children_left[node] < 0:
         shares = tree.value[node][0] / tree.value[node][0].sum()
         best = int(shares.argmax())
-        conditions = [_condition(names[j], hot[j], *bounds) for j, bounds in path.items()]
         return [
             {
-                "conditions": conditions,
+                "conditions": [_condition(names[j], hot[j], *ends) for j, ends in path.items()],
                 "cluster": int(kinds[best]),
                 "objects": int(tree.n_node_samples[node]),
                 "share": float(shares[best]),
@@ -274,9 +253,11 @@ def _leaves(
     low, high = path.get(column, [-np.inf, np.inf])
     left = path | {column: [low, min(high, threshold)]}
     right = path | {column: [max(low, threshold), high]}
-    return _leaves(tree, tree.children_left[node], left, names, hot, kinds) + _leaves(
-        tree, tree.children_right[node], right, names, hot, kinds
-    )
+    return [
+        leaf
+        for child, way in ((tree.children_left[node], left), (tree.children_right[node], right))
+        for leaf in _leaves(tree, child, way, names, hot, kinds)
+    ]
 
 
 def _condition(name: str, hot: bool, low: float, high: float) -> str:

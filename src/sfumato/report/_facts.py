@@ -9,8 +9,7 @@ import numpy as np
 
 from ..array.arrays import to_numpy
 from ..engine.levels import Level, merged
-
-__all__ = ["Facts", "curve_of_choice", "curve_of_model", "facts_of", "level_names", "levels_of"]
+from ..selection.choose import Choice
 
 
 class Facts(NamedTuple):
@@ -49,7 +48,7 @@ def facts_of(model: Any) -> Facts:
     )
 
 
-def curve_of_choice(choice: Any) -> dict[str, Any] | None:
+def curve_of_choice(choice: Choice) -> dict[str, Any] | None:
     """The candidates of a ``Choice`` that have a score; None if there are fewer than two."""
     rows = [row for row in choice.table if np.isfinite(row.score)]
     if len(rows) < 2:
@@ -83,8 +82,7 @@ def levels_of(
 ) -> tuple[np.ndarray, list[Level]]:
     """Memberships (n, F) at the finest level shown, and the levels from coarse to fine.
 
-    A model knows its levels; of memberships alone, clusters are merged. Levels have at least two
-    clusters, apart from the answer, and at most ``most``.
+    A model knows its levels; of memberships alone, clusters are merged.
     """
     if hasattr(type(model), "levels_"):
         found = list(model.levels_)

@@ -1,4 +1,4 @@
-"""The page: template, style, script and the data that the script reads."""
+"""What stands on the page: figures, sentences and the data of the script; and the page itself."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from typing import Any
 import numpy as np
 
 from ..array.text import plain
+from ..io.reading import extra
+from ..memberships import margin, sizes
 from ..plot import palette
+from ._description import borderline, typical
 from ._facts import Facts
-from ._profiles import amount
+from ._profiles import shown_mean
 
-__all__ = ["fill", "live_data", "overview"]
+_SURE, _SHARED = 0.9, 0.2  # largest membership of a sure object, margin of a shared one
 
 
 def fill(**content: Any) -> str:
     """The template, filled in; every name in it is shown as text."""
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ImportError as error:
-        raise ImportError(
-            "reports need jinja2 and matplotlib: pip install 'sfumato[cli]'"
-        ) from error
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    jinja2 = extra("jinja2", "reports need jinja2 and matplotlib", "'sfumato[cli]'")
+    strict = {"undefined": jinja2.StrictUndefined, "trim_blocks": True}
+    environment = jinja2.Environment(autoescape=True, **strict)
     environment.filters["name"] = lambda name, width=80: plain(name, width)
     environment.filters["mean"] = shown_mean
     style, script, template = (
@@ -44,7 +43,7 @@ def _hash(text: str) -> str:
 
 
 def overview(description: Mapping[str, Any], count: int = 8) -> list[dict[str, Any]]:
-    """The columns that differ most, with a shade from -4 to 4 and a value for every cluster.
+    """The columns that differ most, with a value for every cluster, and a shade from -4 to 4.
 
     A shade is half a standard deviation from the mean of all objects.
     """
@@ -58,13 +57,6 @@ def overview(description: Mapping[str, Any], count: int = 8) -> list[dict[str, A
     return found
 
 
-def shown_mean(value: float, kind: str) -> str:
-    """A mean, a share or a day as people read it."""
-    if kind == "category":
-        return f"{value:.0%}"
-    return str(np.datetime64(round(value), "D")) if kind == "date" else amount(value)
-
-
 def live_data(
     finest: np.ndarray,
     names: Sequence[Any],
@@ -72,9 +64,7 @@ def live_data(
     facts: Facts,
     classes: Sequence[Any] | None,
 ) -> str | None:
-    """What the script needs, as JSON that cannot end the element it stands in; None where there
-    are more than thirty clusters.
-    """
+    """What the script needs, as JSON that cannot end its element; None beyond thirty clusters."""
     if finest.shape[1] > 30:
         return None
     n, told = len(finest), facts.description or {}
@@ -85,10 +75,7 @@ def live_data(
     held = {
         "names": [plain(names[int(i)], 80) for i in places],
         "memberships": np.rint(1000 * finest[places]).astype(int).tolist(),
-        "colours": [
-            "#" + "".join(f"{round(255 * part):02x}" for part in colour)
-            for colour in palette(finest.shape[1])
-        ],
+        "colours": _colours(finest.shape[1]),
         "levels": [_live_level(view) for view in views],
         "columns": [plain(name, 40) for name in told.get("columns", [])],
         "rows": [[plain(cell, 40) for cell in row] for row in rows],
@@ -134,3 +121,82 @@ def _planes(facts: Facts) -> dict[str, Any]:
         named = [plain(name, 40) for name in telling["names"]]
         found["telling"] = {"points": telling["points"], "names": named}
     return found
+
+
+def _colours(k: int) -> list[str]:
+    return ["#" + "".join(f"{round(255 * part):02x}" for part in rgb) for rgb in palette(k)]
+
+
+def answer(
+    U: np.ndarray, names: Sequence[Any], labels: Sequence[str], noise: bool = False
+) -> dict[str, Any]:
+    """Headline figures, and a row for every cluster, ``noise`` in the last."""
+    n, k = U.shape
+    largest, own = U.max(axis=1), U.argmax(axis=1)
+    counts, soft, colours = np.bincount(own, minlength=k), sizes(U), _colours(k)
+    rows = [
+        {
+            "name": labels[cluster],
+            "colour": colours[cluster],
+            "count": int(counts[cluster]),
+            "size": float(soft[cluster]),
+            "share": float(soft[cluster] / n),
+            "certainty": float(largest[own == cluster].mean()) if counts[cluster] else None,
+            "typical": [names[i] for i in typical(U, cluster)],
+        }
+        for cluster in range(k)
+    ]
+    return {
+        "n": n,
+        "k": k - noise,
+        "noise": noise,
+        "certainty": float(largest.mean()),
+        "sure": float((largest >= _SURE).mean()),
+        "shared": int((margin(U) < _SHARED).sum()) if k > 1 else 0,
+        "clusters": rows,
+    }
+
+
+def doubtful(U: np.ndarray, names: Sequence[Any], labels: Sequence[str]) -> list[dict[str, Any]]:
+    """The objects whose best two clusters are nearest to a tie, the nearest first."""
+    colours = _colours(U.shape[1])
+    return [
+        {
+            "name": names[i],
+            "parts": [
+                {"name": labels[c], "colour": colours[c], "value": float(U[i, c])}
+                for c in np.argsort(-U[i], kind="stable")[:3]
+                if U[i, c] >= 0.005
+            ],
+        }
+        for i in borderline(U)
+    ]
+
+
+def trust(U: np.ndarray, facts: Facts) -> dict[str, Any]:
+    """Figures behind what the answer rests on, which the template puts into words."""
+    n, k = U.shape
+    largest, counts = U.max(axis=1), np.bincount(U.argmax(axis=1), minlength=k)
+    selection, accuracy = facts.selection or {}, (facts.metrics or {}).get("matched accuracy")
+    scores = dict(zip(selection.get("n_clusters", ()), selection.get("scores", ()), strict=True))
+    chosen, stated = selection.get("chosen") or k, float(largest.mean())
+    others = sorted(set(scores) - {chosen}, key=lambda number: -scores[number])
+    return {
+        "k": k,
+        "warnings": facts.warnings,
+        "notes": [f"{text[:1].upper()}{text[1:]}." for text in facts.notes],
+        "stopped": facts.converged is False,
+        "scores": scores if len(scores) > 1 else {},
+        "score": selection.get("name") or "score",
+        "chosen": chosen,
+        "others": others[:2],
+        "stated": stated,
+        "accuracy": None if accuracy is None or k < 2 else float(accuracy),
+        "sure": float((largest >= _SURE).mean()),
+        "shared": float((margin(U) < _SHARED).mean()) if k > 1 else 0.0,
+        # 0 for equal memberships, 1 for certain ones, whatever the number of clusters.
+        "vague": k > 1 and (stated * k - 1) / (k - 1) < 0.25,
+        "crisp": min(n, k) > 1 and (largest > 0.999).mean() > 0.98,
+        "empty": int((counts == 0).sum()),
+        "small": int(((counts > 0) & (counts < max(3, 0.005 * n))).sum()) if k > 1 else 0,
+    }

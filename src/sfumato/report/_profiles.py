@@ -17,21 +17,6 @@ from ..data.features import refuse_same_names
 from ..io.columns import Column
 from ..memberships import check_memberships
 
-__all__ = [
-    "ColumnProfile",
-    "Contrast",
-    "amount",
-    "as_columns",
-    "contrasts",
-    "missing",
-    "profiles",
-    "sentence",
-    "shown_value",
-    "telling",
-    "title",
-    "with_ratios",
-]
-
 # Cohen (1988), Statistical Power Analysis: a difference of half a standard deviation is visible to
 # the naked eye, one of 0.8 is large. Beyond twice that, groups hardly overlap: "very".
 VISIBLE, LARGE = 0.5, 1.6
@@ -93,14 +78,122 @@ def profiles(
     """
     U = check_memberships(to_numpy(memberships))
     table = as_columns(X, columns)
-    _check_length(table, len(U))
-    numbers = [c for c in table if c.codes is None and c.kind != "yes/no"]
-    found = _of_numbers(numbers, U) if numbers else [[] for _ in range(U.shape[1])]
     for column in table:
-        if column.codes is not None or column.kind == "yes/no":
-            for cluster, profile in enumerate(_of_category(column, U)):
-                found[cluster].append(profile)
-    return [sorted(group, key=lambda profile: -profile.separation) for group in found]
+        held = column.numbers if column.codes is None else column.codes
+        if len(held) != len(U):  # type: ignore[arg-type]
+            raise ValueError(f"X has {len(held)} rows where memberships have {len(U)}")  # type: ignore[arg-type]
+    k, parts = U.shape[1], [part for place, c in enumerate(table) for part in _parts(place, c)]
+    if not parts:
+        return [[] for _ in range(k)]
+    mass, mean, spread, unit, center = _moments(parts, U)
+    inside, outside = slice(1, k + 1), slice(k + 1, None)
+    inner, outer = mean[inside], mean[outside]
+    there = (mass[inside] > 1e-9) & (mass[outside] > 1e-9)
+    gap = np.where(there, np.abs(inner - outer), 0.0)
+    within = np.sqrt((spread[inside] ** 2 + spread[outside] ** 2) / 2)
+    # A column that is constant in both parts separates them perfectly: ten deviations stand for
+    # that.
+    distance = np.minimum(gap / np.maximum(within, 0.1 * np.maximum(gap, 1e-300)), 10.0)
+    steps = (inner - mean[0]) / np.where(spread[0] > 0, spread[0], 1.0)
+    values = mean * unit + center
+    # Cohen's h: the arcsine makes the variance of a share independent of the share.
+    angles = 2 * np.arcsin(np.sqrt(np.clip(values, 0.0, 1.0)))
+    effect = np.where(there, np.abs(angles[inside] - angles[outside]), 0.0)
+    found: list[dict[int, ColumnProfile]] = [{} for _ in range(k)]
+    for j, part in enumerate(parts):
+        share = part.kind == "category"
+        for c, best in enumerate(found):
+            value, overall = float(values[c + 1, j]), float(values[0, j])
+            difference = value - overall if share else float(steps[c, j])
+            separation = float(effect[c, j] if share else distance[c, j])
+            name = table[part.column].name
+            profile = ColumnProfile(
+                name, part.kind, part.level, value, overall, difference, separation
+            )
+            if part.column not in best or _rank(profile) > _rank(best[part.column]):
+                best[part.column] = profile
+    return [sorted(best.values(), key=lambda profile: -profile.separation) for best in found]
+
+
+def _rank(profile: ColumnProfile) -> tuple[float, bool]:
+    """Of the levels of a category the best is shown; of equals, one that is common here."""
+    return round(profile.separation, 9), profile.difference >= 0
+
+
+class _Part(NamedTuple):
+    """Numbers as they are, or 0 and 1 for one level of a category."""
+
+    column: int
+    name: str
+    kind: str
+    level: str | None
+    values: np.ndarray
+
+
+def _parts(place: int, column: Column) -> list[_Part]:
+    if column.codes is not None:
+        codes = np.asarray(column.codes)
+        return [
+            _Part(place, f"{column.name} = {level}", "category", level, hot)
+            for code, level in enumerate(column.categories)
+            for hot in [np.where(codes < 0, np.nan, codes == code)]
+        ]
+    values = np.asarray(column.numbers, dtype=np.float64)
+    if column.kind == "yes/no":
+        hot = np.where(np.isnan(values), np.nan, values > 0.5)
+        return [_Part(place, column.name, "category", "yes", hot)]
+    kind = "date" if column.kind == "date" else "number"
+    return [_Part(place, column.name, kind, None, values)]
+
+
+def _moments(parts: Sequence[_Part], U: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Mass, mean and deviation (1 + 2k, q) of all objects, of every cluster and of the others.
+
+    In the last two, unit and center of every column: about the median, so that sums of squares do
+    not cancel, and at most 1, so that none overflows or underflows.
+    """
+    values = np.column_stack([part.values for part in parts])
+    seen = np.isfinite(values)
+    pairs = zip(values.T, seen.T, strict=True)
+    center = np.array([np.median(v[s]) if s.any() else 0.0 for v, s in pairs])
+    X = np.where(seen, values - center, 0.0)
+    unit = np.abs(X).max(axis=0, initial=0.0)
+    unit[unit == 0] = 1.0
+    X /= unit
+    sums = np.stack([U.T @ part for part in (seen.astype(float), X, X * X)])
+    total = sums.sum(axis=1, keepdims=True)
+    mass, first, second = np.concatenate([total, sums, total - sums], axis=1)
+    safe = np.where(mass > 1e-9, mass, np.inf)
+    mean = first / safe
+    return mass, mean, np.sqrt(np.maximum(second / safe - mean**2, 0.0)), unit, center
+
+
+def contrasts(table: Sequence[Column], U: np.ndarray, count: int) -> list[Contrast]:
+    """The columns and categories whose means or shares differ most between clusters."""
+    parts, k = [part for place, c in enumerate(table) for part in _parts(place, c)], U.shape[1]
+    _, mean, spread, unit, center = _moments(parts, U)
+    mean, spread = mean * unit + center, spread * unit
+    found = [
+        Contrast(
+            part.name,
+            part.kind,
+            mean[1 : k + 1, j].tolist(),
+            spread[1 : k + 1, j].tolist(),
+            float(mean[0, j]),
+            float(spread[0, j]),
+        )
+        for j, part in enumerate(parts)
+    ]
+    return sorted(found, key=lambda each: -_reach(each))[:count]
+
+
+def _reach(each: Contrast) -> float:
+    """Distance of the outermost clusters in standard deviations within clusters."""
+    gap = max(each.values) - min(each.values)
+    if gap <= 0:
+        return 0.0
+    within = np.asarray(each.spreads) / gap
+    return 1.0 / max(float(np.sqrt(np.mean(np.square(within)))), 0.1)
 
 
 def with_ratios(
@@ -127,137 +220,6 @@ def with_ratios(
     return kept
 
 
-def _check_length(table: Sequence[Column], n: int) -> None:
-    for column in table:
-        values = column.numbers if column.codes is None else column.codes
-        if len(np.asarray(values)) != n:
-            raise ValueError(f"X has {len(np.asarray(values))} rows where memberships have {n}")
-
-
-def _of_numbers(columns: Sequence[Column], U: np.ndarray) -> list[list[ColumnProfile]]:
-    values = np.column_stack([np.asarray(column.numbers) for column in columns])
-    seen = np.isfinite(values)
-    center = np.array(
-        [np.median(v[s]) if s.any() else 0.0 for v, s in zip(values.T, seen.T, strict=True)]
-    )
-    # About the median, so that sums of squares do not cancel.
-    X = np.where(seen, values - center, 0.0)
-    unit = np.abs(X).max(axis=0, initial=0.0)
-    unit[unit == 0] = 1.0
-    X /= unit  # so that no square overflows or underflows
-    mass, first, second = (U.T @ part for part in (seen.astype(float), X, X * X))
-    total = [part.sum(axis=0) for part in (mass, first, second)]
-    mean, spread = _moments(*total)
-    inner, inner_spread = _moments(mass, first, second)
-    outer, outer_spread = _moments(
-        *(t - part for t, part in zip(total, (mass, first, second), strict=True))
-    )
-    within = np.sqrt((inner_spread**2 + outer_spread**2) / 2)
-    gap = np.where((mass > 1e-9) & (total[0] - mass > 1e-9), np.abs(inner - outer), 0.0)
-    # A column that is constant in both parts separates them perfectly: ten deviations stand for
-    # that.
-    separation = np.minimum(gap / np.maximum(within, 0.1 * np.maximum(gap, 1e-300)), 10.0)
-    difference = (inner - mean) / np.where(spread > 0, spread, 1.0)
-    return [
-        [
-            ColumnProfile(
-                column.name,
-                "date" if column.kind == "date" else "number",
-                None,
-                float(inner[c, j] * unit[j] + center[j]),
-                float(mean[j] * unit[j] + center[j]),
-                float(difference[c, j]),
-                float(separation[c, j]),
-            )
-            for j, column in enumerate(columns)
-        ]
-        for c in range(U.shape[1])
-    ]
-
-
-def contrasts(table: Sequence[Column], U: np.ndarray, count: int) -> list[Contrast]:
-    """The columns and categories whose means or shares differ most between clusters."""
-    found = []
-    for column in table:
-        for name, kind, x in _indicators(column):
-            seen = np.isfinite(x)
-            center = float(np.median(x[seen])) if seen.any() else 0.0
-            y = np.where(seen, x - center, 0.0)
-            unit = float(np.abs(y).max(initial=0.0)) or 1.0
-            y = y / unit
-            parts = [(U.T @ part)[:, None] for part in (seen.astype(float), y, y * y)]
-            inner, within = (part[:, 0] for part in _moments(*parts))
-            mean, spread = (float(part[0]) for part in _moments(*(p.sum(axis=0) for p in parts)))
-            values, spreads = (inner * unit + center).tolist(), (within * unit).tolist()
-            found.append(Contrast(name, kind, values, spreads, mean * unit + center, spread * unit))
-    return sorted(found, key=lambda each: -_reach(each))[:count]
-
-
-def _indicators(column: Column) -> list[tuple[str, str, np.ndarray]]:
-    """A column of numbers as it is, a category as one column of 0 and 1 for each of its levels."""
-    if column.codes is None:
-        kind = {"date": "date", "yes/no": "category"}.get(column.kind, "number")
-        return [(column.name, kind, np.asarray(column.numbers, dtype=np.float64))]
-    codes = np.asarray(column.codes)
-    return [
-        (f"{column.name} = {level}", "category", np.where(codes < 0, np.nan, codes == place))
-        for place, level in enumerate(column.categories)
-    ]
-
-
-def _reach(each: Contrast) -> float:
-    """Distance of the outermost clusters in standard deviations within clusters."""
-    gap = max(each.values) - min(each.values)
-    if gap <= 0:
-        return 0.0
-    within = np.asarray(each.spreads) / gap
-    return 1.0 / max(float(np.sqrt(np.mean(np.square(within)))), 0.1)
-
-
-def _moments(
-    mass: np.ndarray, first: np.ndarray, second: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of weighted values; zero where there is no weight."""
-    safe = np.maximum(mass, 1e-12)
-    mean = np.where(mass > 1e-9, first / safe, 0.0)
-    return mean, np.sqrt(np.maximum(np.where(mass > 1e-9, second / safe, 0.0) - mean**2, 0.0))
-
-
-def _of_category(column: Column, U: np.ndarray) -> list[ColumnProfile]:
-    """The level of a column that separates each cluster best."""
-    if column.codes is None:
-        values = np.asarray(column.numbers)
-        codes, levels = np.where(np.isnan(values), -1, values > 0.5).astype(int), ["no", "yes"]
-    else:
-        codes, levels = np.asarray(column.codes), column.categories
-    hot = (codes[:, None] == np.arange(len(levels))).astype(np.float64)
-    mass, total = U.T @ hot, hot.sum(axis=0)
-    overall = total / max(total.sum(), 1.0)
-    inner = mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-12)
-    rest = total - mass
-    outer = rest / np.maximum(rest.sum(axis=1, keepdims=True), 1e-12)
-    # Cohen's h: the arcsine makes the variance of a share independent of the share.
-    angles = [2 * np.arcsin(np.sqrt(np.clip(part, 0.0, 1.0))) for part in (inner, outer)]
-    effect = np.abs(angles[0] - angles[1])
-    effect[rest.sum(axis=1) < 1e-9] = 0.0
-    found = []
-    for c in range(U.shape[1]):
-        order = np.lexsort((inner[c] < outer[c], -effect[c].round(9)))
-        best = 1 if column.codes is None else int(order[0])
-        found.append(
-            ColumnProfile(
-                column.name,
-                "category",
-                levels[best],
-                float(inner[c, best]),
-                float(overall[best]),
-                float(inner[c, best] - overall[best]),
-                float(effect[c, best]),
-            )
-        )
-    return found
-
-
 def sentence(profile: Sequence[ColumnProfile]) -> str:
     """A cluster in words: what is high, low, common or rare in it.
 
@@ -280,19 +242,15 @@ def _phrase(part: ColumnProfile) -> str:
     if part.kind == "category":
         often = "mostly" if part.value >= 0.5 else "often" if part.difference > 0 else "rarely"
         return f"{often} {column} {part.level} ({part.value:.0%} against {part.overall:.0%})"
+    high = part.difference > 0
     if part.kind == "date":
-        days = [_day(value) for value in (part.value, part.overall)]
-        when = "late" if part.difference > 0 else "early"
+        days = [shown_mean(value, "date") for value in (part.value, part.overall)]
+        when = "late" if high else "early"
         return "" if days[0] == days[1] else f"{very}{when} {column} ({' against '.join(days)})"
-    direction = "high" if part.difference > 0 else "low"
     shown = _told_apart(part.value, part.overall)
-    return (
-        "" if shown is None else f"{very}{direction} {column} ({' against '.join(shown)} overall)"
-    )
-
-
-def _day(value: float) -> str:
-    return str(np.datetime64(round(value), "D"))
+    if shown is None:
+        return ""
+    return f"{very}{'high' if high else 'low'} {column} ({' against '.join(shown)} overall)"
 
 
 def _told_apart(*values: float) -> list[str] | None:
@@ -315,18 +273,15 @@ def telling(found: Sequence[Sequence[ColumnProfile]], count: int) -> list[str]:
 
 
 def as_columns(X: Any, names: Sequence[Any] | None = None) -> list[Column]:
-    """Columns of numbers and of categories.
-
-    Parameters
-    ----------
-    X : array or sparse array of shape (n, p), data frame, or list of columns
-    names : sequence of p names, optional
-        Names of the columns of an array.
-    """
+    """Columns of numbers and of categories: of an array, a data frame or a list of columns."""
     if isinstance(X, list) and X and isinstance(X[0], Column):
         return [column for column in X if column.used]
     if hasattr(X, "columns") and not sp.issparse(X):
-        return _of_frame(X)
+        import narwhals as nw
+
+        refuse_same_names(X, "X")
+        frame = nw.from_native(X, eager_only=True)
+        return [_of_series(frame[name]) for name in frame.columns]
     values: Any = X if sp.issparse(X) else to_numpy(X)
     if values.ndim != 2:
         raise ValueError(f"X must have rows and columns, got shape {values.shape}")
@@ -348,14 +303,6 @@ def _variances(values: Any) -> np.ndarray:
     return np.nanvar(values, axis=0)
 
 
-def _of_frame(X: Any) -> list[Column]:
-    import narwhals as nw
-
-    refuse_same_names(X, "X")
-    frame = nw.from_native(X, eager_only=True)
-    return [_of_series(frame[name]) for name in frame.columns]
-
-
 def _of_series(series: Any) -> Column:
     name, dtype = str(series.name), series.dtype
     if dtype.is_numeric():
@@ -368,24 +315,14 @@ def _of_series(series: Any) -> Column:
     return Column(name, "category", True, "", None, codes, levels)
 
 
-def missing(column: Column) -> int:
-    """Number of cells without a value."""
-    if column.codes is not None:
-        return int((column.codes < 0).sum())
-    return int(np.isnan(np.asarray(column.numbers)).sum())
-
-
 def shown_value(column: Column, row: int) -> str:
     """A cell as people read it."""
     if column.codes is not None:
         code = int(column.codes[row])
         return "–" if code < 0 else column.categories[code]
     value = float(np.asarray(column.numbers)[row])
-    if np.isnan(value):
-        return "–"
-    if column.kind == "yes/no":
-        return "yes" if value else "no"
-    return amount(value)
+    known = ("yes" if value else "no") if column.kind == "yes/no" else amount(value)
+    return "–" if np.isnan(value) else known
 
 
 def title(name: str) -> str:
@@ -396,3 +333,10 @@ def title(name: str) -> str:
 def amount(value: float) -> str:
     """A number as people read it."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def shown_mean(value: float, kind: str) -> str:
+    """A mean, a share or a day as people read it."""
+    if kind == "category":
+        return f"{value:.0%}"
+    return str(np.datetime64(round(value), "D")) if kind == "date" else amount(value)
