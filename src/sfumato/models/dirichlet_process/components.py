@@ -30,7 +30,7 @@ from scipy.special import digamma, gammaln
 
 from ...array.arrays import namespace, to_numpy
 from ...array.types import Array
-from ...conjugate.kernel import LOG_2PI, normal_wishart_log_normalizer
+from ...conjugate.normal import LOG_2PI, normal_wishart_log_normalizer
 from ...numerics import distances
 from ...numerics.holes import Marginal, Patterns
 
