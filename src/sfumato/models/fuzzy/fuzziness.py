@@ -27,8 +27,6 @@ import numpy as np
 from ...numerics import seeding
 from ...numerics.eigen import leading_eigenvectors
 
-__all__ = ["TUNING", "choose", "fuzzifier_of", "least"]
-
 
 class Tuning(NamedTuple):
     """Numbers of the choice of a fuzzifier, and of the warning that centers coincide."""
