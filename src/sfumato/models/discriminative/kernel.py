@@ -1,7 +1,5 @@
-"""Discriminative clustering.
-
-Cells of x whose class distributions differ (Sinkkonen and Kaski 2002; Sinkkonen, Kaski and Nikkila
-2002).
+"""Discriminative clustering: cells of x whose class distributions differ (Sinkkonen and Kaski
+2002; Sinkkonen, Kaski and Nikkila 2002).
 
 q_i(x) is the class distribution of x times its weight, p_i the prior counts with sum P, s the
 bandwidth, m_j the prototypes:
@@ -20,7 +18,7 @@ of the counts, the expected Kullback-Leibler distortion of the source:
     minimise   E = - sum_x sum_j y_j(x) sum_i q_i(x) log psi_j(i) = - sum_ji r_ji log psi_j(i)
 
 The best psi_j for given prototypes are r_ji / R_j, and at these  dE/dm  is the partial derivative:
-the same formula with  A = log psi.  Online, psi are learnt beside the prototypes.
+the same formula with  A = log psi.  Online steps are s^2/2 times the gradient of a batch.
 
 A missing value (NaN) is left out of the distance, which is raised by p over the number of the
 others (Hathaway and Bezdek 2001): x - m_j is zero there, and larger by as much elsewhere.
@@ -37,18 +35,6 @@ from scipy.special import psi, xlogy
 from ...array.arrays import namespace, to_numpy
 from ...array.types import Array
 from ...numerics.simplex import softmax
-
-__all__ = [
-    "cells",
-    "counts",
-    "distortion",
-    "drift",
-    "memberships",
-    "moved",
-    "pull",
-    "size_cost",
-    "slopes",
-]
 
 
 def memberships(X: Any, centers: np.ndarray, bandwidth: float) -> Any:
@@ -143,19 +129,3 @@ def moved(X: Any, E: Any, centers: np.ndarray) -> np.ndarray:
         return E.T @ heavy - (E.T @ there) * centers
     total = np.asarray((X.T @ E).T) if sp.issparse(X) else to_numpy(E.T @ X)
     return total - to_numpy(namespace(E).sum(E, axis=0))[:, None] * centers
-
-
-def drift(
-    X: Array, Q: Array, J: np.ndarray, L: np.ndarray, A: np.ndarray, centers: np.ndarray
-) -> np.ndarray:
-    """Sum over the rows of the online steps  L_l(x) (x - m_l) [e_l(x) - sum_j J_j(x) e_j(x)]  of
-    the prototypes, at rate one.
-
-    ``A`` is log psi, or the slopes that take its place where psi is integrated out. ``J`` and ``L``
-    (n, k) hold the two draws from y(x) as one-hot rows; y(x) itself in their place gives the
-    expected step, -s^2/2 times the gradient of E.
-    """
-    E = Q @ A.T
-    E -= np.sum(J * E, axis=1, keepdims=True)
-    E *= L
-    return moved(X, E, centers)
