@@ -65,10 +65,7 @@ def check_positive(
 
 
 def quantiles(distribution: Any, level: float, otherwise: Any = np.nan) -> tuple[Any, Any]:
-    """Ends of the equal-tailed interval of a scipy distribution.
-
-    Where it is too narrow for scipy to find them, both are ``otherwise``.
-    """
+    """Ends of the equal-tailed interval; ``otherwise`` where it is too narrow for scipy."""
     level = check_number(level, "level", low=0, high=1, strict=True)
     with np.errstate(all="ignore"):
         low, high = (np.asarray(distribution.ppf((1 + sign * level) / 2)) for sign in (-1, 1))
@@ -293,9 +290,7 @@ class ConjugatePair(ABC):
             object.__setattr__(self, name, array[()] if array.ndim == 0 else array)
 
     def _check(self, data: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Data with missing numbers set to zero, and weights of the same leading shape, zero where
-        a number is missing.
-        """
+        """Data and weights of one leading shape, both zero where a number is missing."""
         data = as_numbers(data, "data")
         if data.ndim <= self._observation:
             what = "(..., n)" if not self._observation else "(..., n, d)"

@@ -13,15 +13,7 @@ from scipy.special import betaln, gammaln
 
 from ..array.types import Array, ArrayLike, RandomState, Weights
 from ..array.validation import as_generator, check_number
-from ._pair import (
-    ConjugatePair,
-    ScalarPair,
-    Size,
-    Statistics,
-    as_shape,
-    check_positive,
-    quantiles,
-)
+from ._pair import ConjugatePair, ScalarPair, Size, Statistics, as_shape, check_positive, quantiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,10 +229,7 @@ def _shares(concentration: np.ndarray) -> np.ndarray:
 
 
 def _peak(concentration: np.ndarray) -> np.ndarray:
-    """Mode of a Dirichlet: shares of the excess over 1.
-
-    If there is none, the corner of the largest entry, NaN if that is not one.
-    """
+    """Mode of a Dirichlet: shares of the excess over 1, else the corner of the largest, or NaN."""
     excess = np.maximum(concentration - 1, 0.0)
     inner = (excess > 0).any(axis=-1, keepdims=True)
     largest = concentration == concentration.max(axis=-1, keepdims=True)

@@ -91,9 +91,7 @@ def pull(kappa: Array, mean: Array, data: Moments) -> tuple[Any, Any, Any]:
 
 
 def normal_wishart_log_normalizer(kappa: Any, df: Any, scale: np.ndarray) -> Any:
-    """log Z of a normal-inverse-Wishart: (2 pi / kappa)^(d/2) 2^(df d / 2) Gamma_d(df / 2)
-    |scale|^(-df / 2).
-    """
+    """log Z = log (2 pi / kappa)^(d/2) 2^(df d / 2) Gamma_d(df / 2) |scale|^(-df / 2)."""
     d = scale.shape[-1]
     constant = 0.5 * d * (LOG_2PI - np.log(kappa) + df * np.log(2.0))
     log_gamma = 0.25 * d * (d - 1) * np.log(np.pi)
@@ -127,9 +125,7 @@ class _JointPair(_Normal):
         """Marginal distributions of the parameters (scipy)."""
 
     def interval(self, level: float = 0.95) -> Joint:
-        """Equal-tailed intervals (low, high) of the mean and of the variance, each on its own, of
-        vectors for each coordinate (..., d).
-        """
+        """Equal-tailed intervals (low, high) of means and variances, each on its own."""
         return Joint(*(quantiles(marginal, level) for marginal in self.distribution))
 
 
@@ -405,10 +401,7 @@ class NormalInverseWishart(_JointPair):
 
     @property
     def distribution(self) -> Joint:
-        """Marginal distributions of each coordinate (scipy).
-
-        Student t of its mean, inverse gamma of its variance.
-        """
+        """Student t of each mean and inverse gamma of each variance, by coordinate (scipy)."""
         d = self.mean.shape[-1]
         freedom, kappa = (np.asarray(value)[..., None] for value in (self.df - d + 1, self.kappa))
         diagonal = _diagonal(self.scale)

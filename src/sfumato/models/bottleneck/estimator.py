@@ -282,9 +282,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         self._warn_if_nothing_is_kept()
 
     def _curve(self) -> np.ndarray:
-        """For every beta of the annealing the best of all solutions met, whatever beta and start
-        they came from.
-        """
+        """For every beta of the annealing the best of all solutions met, whatever their start."""
         if np.isinf(self.beta):
             return np.array([[np.inf, self.compression_, self.relevance_]])
         # (0, 0) is the solution with one cluster, which is always possible.

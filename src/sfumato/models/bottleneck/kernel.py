@@ -62,9 +62,7 @@ class Totals(NamedTuple):
 
 
 def _scores(Q: Array, state: Bottleneck) -> np.ndarray:
-    """sum_c q(c|x) log p(c|v), the divergence of x from v with its sign turned, up to a term of x
-    alone.
-    """
+    """sum_c q(c|x) log p(c|v): minus the divergence of x from v, up to a term of x alone."""
     return np.asarray(Q @ np.log(np.maximum(state.distributions, TINY)).T)
 
 
@@ -75,9 +73,7 @@ def assign(Q: Array, state: Bottleneck) -> tuple[np.ndarray, np.ndarray]:
 
 
 def nearest(Q: Array, state: Bottleneck) -> np.ndarray:
-    """One-hot memberships in the cluster of least divergence, the limit of ``assign`` for large
-    beta; empty clusters take no object.
-    """
+    """One-hot memberships in the cluster of least divergence; empty clusters take no object."""
     scores = np.where(state.weights > 0, _scores(Q, state), -np.inf)
     return (scores.argmax(axis=1)[:, None] == np.arange(len(state.weights))).astype(np.float64)
 
@@ -126,9 +122,7 @@ def relevance(table: np.ndarray) -> float:
 
 
 def information(Q: Array, mass: np.ndarray) -> float:
-    """I(X;C) of objects with weights ``mass`` (n,) that sum to one and distributions ``Q`` (n,
-    classes).
-    """
+    """I(X;C) of objects with weights (n,) that sum to one and distributions (n, classes)."""
     return max(0.0, entropy(np.asarray(mass @ Q)) - float(mass @ row_entropies(Q)))
 
 

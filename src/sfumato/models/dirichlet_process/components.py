@@ -117,9 +117,7 @@ class FullComponent(_NormalComponent):
         return out
 
     def posterior(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """mean (k, d), kappa (k,), df (k,) and scale (k, d, d) given the sums of features (k,
-        q).
-        """
+        """mean (k, d), kappa (k,), df (k,) and scale (k, d, d) given sums of features (k, q)."""
         count, total, square = distances.moments(S, len(self.mean), "full")
         kappa = self.kappa + count
         mean = (self.kappa * self.mean + total) / kappa[:, None]
@@ -145,9 +143,7 @@ class FullComponent(_NormalComponent):
         return C
 
     def predictive(self, S: np.ndarray) -> tuple[np.ndarray, ...]:
-        """What ``log_predictive`` needs of the sums: constants (k,), exponents (k,), coefficients
-        (k, q).
-        """
+        """Constants (k,), exponents (k,) and coefficients (k, q) of ``log_predictive``."""
         mean, kappa, df, scale = self.posterior(S)
         constant = self._level(kappa, df) - 0.5 * np.linalg.slogdet(scale)[1]
         precision = (kappa / (kappa + 1))[:, None, None] * np.linalg.inv(scale)
@@ -225,9 +221,7 @@ class _Incomplete(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DiagonalComponent(_NormalComponent):
-    """Normal with independent features: priors normal-inverse-gamma in standardised units, one per
-    feature.
-    """
+    """Normal with independent features, each with a normal-inverse-gamma prior."""
 
     def features(self, X: Array) -> Any:
         """z(x) = (seen, x, x^2), each of length d."""
@@ -359,9 +353,7 @@ class CountComponent(Component):
         return (self.prior.reshape(-1) + S,)
 
     def log_predictive(self, parameters: tuple[np.ndarray, ...], Z: Any) -> Any:
-        """Log predictive probability (k, b), without the multinomial coefficients, of the objects
-        with features ``Z`` (q, b).
-        """
+        """Log predictive probability (k, b) without the multinomial coefficients."""
         (concentration,) = parameters
         totals = self._groups(concentration).sum(axis=1)
         Z = Z.tocsc() if sp.issparse(Z) else to_numpy(Z)

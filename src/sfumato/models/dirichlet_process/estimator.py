@@ -228,9 +228,7 @@ class DirichletProcessMixture(Clusterer):
     def _in_order(
         self, X: Any, rows: Rows, links: LinkedRows | None, labels: np.ndarray | None
     ) -> Any:
-        """Memberships of the fitted objects, the clusters of known labels first, then the largest;
-        the posterior has the same order.
-        """
+        """Memberships, the clusters of known labels first, then the largest; posterior likewise."""
         given = rows.columns[0]
         weights = None if given is None else to_numpy(given)
         while True:

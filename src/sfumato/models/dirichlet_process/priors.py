@@ -65,9 +65,7 @@ def default_prior(kind: type, rows: Rows) -> Any:
 
 
 def candidates(component: Any) -> list[Any]:
-    """Components with other priors than this one, the default, which is the first: covariances of
-    another size, shape and certainty.
-    """
+    """The component, and others that expect covariances of another size, shape and certainty."""
     if not isinstance(component, FullComponent):
         return [component]
     p = len(component.mean)
@@ -81,10 +79,7 @@ def candidates(component: Any) -> list[Any]:
 
 
 def build(prior: Any, rows: Rows) -> Any:
-    """Mixture component with this prior.
-
-    Normal components work in units in which the data have variance 1.
-    """
+    """Mixture component with this prior; a normal one in units of variance 1."""
     p = rows.shape[1]
     vector = {"NormalInverseWishart": "mean", "DirichletMultinomial": "concentration"}.get(
         type(prior).__name__
@@ -117,9 +112,7 @@ def build(prior: Any, rows: Rows) -> Any:
 
 
 def publish(component: Any, S: np.ndarray) -> Any:
-    """Posteriors of clusters with these sums of features, as one conjugate object in the units of
-    the data; without objects, the prior.
-    """
+    """Posteriors given sums of features, in the units of the data; without objects, the prior."""
     if isinstance(component, CountComponent):
         posterior = component.prior + S.reshape(-1, *component.prior.shape)
         if component.trials is None:
@@ -170,9 +163,7 @@ def check_concentration(given: Any) -> Concentration:
 
 
 def check_copies(weights: Weights) -> None:
-    """Refuse weights so large that the prior is lost among the copies they stand for, and warn of
-    weights so small that the prior hides the objects.
-    """
+    """Refuse weights that drown the prior in rounding; warn of weights that it outweighs."""
     with np.errstate(over="ignore"):
         total = 0.0 if weights is None else float(weights.sum())
     if total > 1e12:
@@ -189,9 +180,7 @@ def check_copies(weights: Weights) -> None:
 
 
 def check_prior(component: Any) -> None:
-    """Refuse a normal prior so far from the data, or so narrow, that sums of squares in floating
-    point lose one of the two.
-    """
+    """Refuse a normal prior so far from the data, or so narrow, that sums of squares cancel."""
     if isinstance(component, CountComponent):
         return
     full = isinstance(component, FullComponent) and np.isfinite(component.scale).all()
@@ -206,10 +195,7 @@ def check_prior(component: Any) -> None:
 
 
 def embedding(component: Any, X: Any) -> np.ndarray:
-    """A block of objects (b, p) as points whose Euclidean distance makes sense.
-
-    Where to look for a start.
-    """
+    """A block of objects (b, p) as points whose Euclidean distance makes sense."""
     X = to_numpy(X.toarray() if sp.issparse(X) else X).astype(np.float64)
     if not isinstance(component, CountComponent):
         return np.nan_to_num((X - component.center) / component.unit, nan=0.0)

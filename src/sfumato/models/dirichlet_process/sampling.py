@@ -69,9 +69,7 @@ def visit(
 
 
 class Chain(NamedTuple):
-    """What stays the same along a chain: the component, the features (q, n) and points (n, p) of
-    the objects, and how to visit them.
-    """
+    """What stays the same along a chain: component, features (q, n) and points (n, p)."""
 
     component: Any
     Z: np.ndarray
@@ -91,9 +89,7 @@ class Chain(NamedTuple):
         rng: np.random.Generator,
         log_alpha: float,
     ) -> tuple[np.ndarray, float]:
-        """Visit the objects in ``order``: new labels of all objects and the log chance of the
-        choices.
-        """
+        """Visit the objects in ``order``: new labels of all, and the log chance of the choices."""
         k = int(labels.max(initial=-1)) + 1
         X, now = self.X[order], labels[order].copy()
         uniforms = rng.random(len(order))
@@ -132,9 +128,7 @@ class Chain(NamedTuple):
     def split_merge(
         self, labels: np.ndarray, concentration: float, rng: np.random.Generator
     ) -> np.ndarray:
-        """Propose to split the cluster of two random objects, or to merge their two clusters
-        (sequential allocation, Dahl 2005).
-        """
+        """Propose to split the cluster of two random objects, or to merge their two (Dahl 2005)."""
         i, j = rng.choice(len(labels), size=2, replace=False)
         merge = labels[i] != labels[j]
         both = np.flatnonzero((labels == labels[i]) | (labels == labels[j]))
@@ -181,9 +175,7 @@ def sample_concentration(
 
 
 class Trace(NamedTuple):
-    """What chains leave: labelings (n, draws), concentrations (draws,), and the log joint (chains,
-    sweeps kept).
-    """
+    """Labelings (n, draws), concentrations (draws,) and log joint (chains, sweeps kept)."""
 
     labelings: np.ndarray
     concentrations: np.ndarray
@@ -239,9 +231,7 @@ def run_chains(
 
 
 def split_r_hat(values: np.ndarray) -> float:
-    """Potential scale reduction of the halves of chains (chains, draws): near 1 when the chains
-    agree, infinite with fewer than four draws per chain.
-    """
+    """Agreement of the halves of chains (chains, draws): 1 is best, infinite if too short."""
     half = values.shape[1] // 2
     if half < 2:
         return np.inf
@@ -277,10 +267,7 @@ def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
 
 
 class Posterior(NamedTuple):
-    """Draws that assign objects.
-
-    Clusters of all draws one under the other, ``first`` (draws,) where each draw begins.
-    """
+    """Draws that assign objects: their clusters one under the other, ``first`` of each draw."""
 
     component: Any
     first: np.ndarray

@@ -28,15 +28,14 @@ from ...array.rows import Rows, has_holes
 from ...array.types import Array, Weights
 from ...engine import loop
 from ...engine.base import weight_of
-from ...engine.linked import LinkedRows, free_weights
+from ...engine.component import Likelihood
+from ...engine.linked import LinkedRows
 from ...numerics import seeding
 from ...numerics.clear_groups import best_move
 from . import kernel
 from .components import FullComponent
 from .kernel import TUNING
 from .priors import embedding
-
-__all__ = ["Approximation", "Ascent", "approximate", "fuse", "most_probable"]
 
 
 class Approximation(NamedTuple):
@@ -119,14 +118,21 @@ class Ascent(NamedTuple):
             return run
         # Statistics of the sample, scaled to the weight of all objects, start the full fit.
         grown, state = weight_of(rows) / weight_of(few.rows), run.state
-        return self.ascend(
-            self._update(grown * state.sums, grown * state.counts, state.concentration)
-        )
+        start = self._update(grown * state.sums, grown * state.counts, state.concentration)
+        return self.ascend(start)
 
     def _update(
         self, sums: np.ndarray, counts: np.ndarray, current: kernel.Concentration
     ) -> kernel.State:
         return kernel.update(self.component, sums, counts, current, self.prior)
+
+    def _steps(self, state: kernel.State, max_iter: int) -> loop.Run:
+        """Coordinate ascent without merges."""
+        process: Any = kernel.Process(self.component, self.prior, self.links is not None)
+        rows = self.rows if self.links is None else self.links.apart(self.rows)
+        total = weight_of(self.rows)
+        likelihood = Likelihood(process, rows, total, total, self.links)
+        return likelihood.run(state, max_iter, self.tol)
 
     def log_base(self) -> float:
         """What the log density of all objects holds beside the parameters."""
@@ -146,14 +152,11 @@ class Ascent(NamedTuple):
         if few == self.max_iter:
             return first
         run = self._replace(max_iter=self.max_iter - few).ascend(first.state)
-        return run._replace(
-            history=np.concatenate([first.history, run.history]), n_iter=first.n_iter + run.n_iter
-        )
+        history = np.concatenate([first.history, run.history])
+        return run._replace(history=history, n_iter=len(history))
 
     def ascend(self, state: kernel.State) -> loop.Run:
-        """Coordinate ascent from a state; every few steps, clusters whose union raises the bound
-        are merged.
-        """
+        """Coordinate ascent; every few steps, clusters whose union raises the bound are merged."""
         history: list[np.ndarray] = []
         n_iter = 0
         while True:
@@ -163,55 +166,12 @@ class Ascent(NamedTuple):
             state = run.state
             # Coordinate ascent alone cannot join two clusters that share one group.
             pairs = kernel.merges(self.component, state, partial(self._losses, state))
-            if n_iter >= self.max_iter or (run.converged and not pairs):
-                return run._replace(
-                    history=np.concatenate(history),
-                    n_iter=n_iter,
-                    converged=run.converged and not pairs,
-                )
+            done = run.converged and not pairs
+            if done or n_iter >= self.max_iter:
+                whole = np.concatenate(history)
+                return run._replace(history=whole, n_iter=n_iter, converged=done)
             if pairs:
                 state = self._update(*kernel.merged(state, pairs), state.concentration)
-
-    def _steps(self, state: kernel.State, max_iter: int) -> loop.Run:
-        """Coordinate ascent without merges."""
-        links = self.links
-        rows = self.rows if links is None else links.apart(self.rows)
-
-        def step(state: kernel.State) -> tuple[kernel.State, float]:
-            def block(X: Any, weights: Any, *free: Any) -> kernel.Summary:
-                weights = free_weights(X.shape[0], weights, *free) if free else weights
-                return kernel.summarize(self.component, state, X, weights)
-
-            stats = rows.sum(block)
-            if links is not None:
-                both = zip(stats, self._linked(links, state), strict=True)
-                stats = kernel.Summary(*(free + linked for free, linked in both))
-            following = self._update(stats.sums, stats.counts, state.concentration)
-            return following, stats.objective - state.penalty
-
-        return loop.iterate(
-            step, state, max_iter=max_iter, tol=self.tol, relative_to=weight_of(self.rows)
-        )
-
-    def _coupled(self, links: LinkedRows, state: kernel.State) -> tuple[np.ndarray, float]:
-        """Responsibilities (m, k) of the linked rows, and the logarithm of their sum."""
-
-        def logits(X: Any) -> np.ndarray:
-            Z = self.component.features(X)
-            return (self.component.expected_logits(state.coefficients, Z).T + state.offset).copy()
-
-        return links.couple(logits)
-
-    def _linked(self, links: LinkedRows, state: kernel.State) -> kernel.Summary:
-        """Statistics of the linked rows, whose labels are coupled."""
-        U, value = self._coupled(links, state)
-
-        def sums(X: Any, weights: Any, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            R, Z = (U * weights[:, None]).T, self.component.features(X)
-            return self.component.expected_sums(R, state.coefficients, Z), R.sum(axis=1)
-
-        total, counts = links.sum(U, sums)
-        return kernel.Summary(total, counts, value)
 
     def _losses(self, state: kernel.State, pairs: list[tuple[int, int]]) -> np.ndarray:
         """Entropy that unions of two clusters give up; infinite where links keep them apart."""
@@ -228,7 +188,11 @@ class Ascent(NamedTuple):
         if self.links is None:
             return set()
         links = self.links.links
-        U, _ = self._coupled(self.links, state)
+
+        def logits(X: Array) -> np.ndarray:
+            return kernel.logits(self.component, state, self.component.features(X)).T
+
+        U, _ = self.links.couple(logits)
         label = np.empty(links.labels.size, dtype=np.intp)
         label[links.unit] = U.argmax(axis=1)
         found = set()
@@ -275,9 +239,8 @@ class Ascent(NamedTuple):
             rng = np.random.default_rng(seed)
             sums, counts = _cells(self.component, self.rows, n_clusters, rng)
             empty = n_clusters - len(counts)
-            yield self._update(
-                np.pad(sums, ((0, empty), (0, 0))), np.pad(counts, (0, empty)), self.prior
-            )
+            sums, counts = np.pad(sums, ((0, empty), (0, 0))), np.pad(counts, (0, empty))
+            yield self._update(sums, counts, self.prior)
 
     def is_clear(self, state: kernel.State) -> bool:
         """Whether the clusters of a state are so clear that no other start need be tried.
@@ -337,9 +300,7 @@ def most_probable(components: list[Any], rows: Rows, alpha: float) -> Any:
 def _along(
     path: np.ndarray, components: list[Any], sums: np.ndarray, counts: np.ndarray, alpha: float
 ) -> np.ndarray:
-    """For each component, the log joint probability of the most probable partition of a path
-    (m, m).
-    """
+    """For each component, the log joint probability of the best partition of a path (m, m)."""
     m = len(counts)
     groups, left, right, own = [np.eye(m)], [], [], list(range(m))
     for step in range(1, m):
@@ -359,9 +320,7 @@ def _along(
 def _cells(
     component: Any, rows: Rows, n_cells: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of features (m, q) and weights (m,) of groups: every object goes to the nearest of some
-    objects far from each other.
-    """
+    """Sums of features (m, q) and weights (m,) of groups around objects far from each other."""
     X, weights, _ = seeding.sorted_sample(
         rows, TUNING.sample, rng, features=lambda block: embedding(component, block)
     )

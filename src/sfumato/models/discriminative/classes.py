@@ -122,9 +122,7 @@ def _as_array(y: Any, name: str) -> np.ndarray:
 
 
 def _labels(y: np.ndarray, name: str) -> np.ndarray:
-    """Labels that can be sorted: numbers without a fraction, strings or dates, none of them
-    missing.
-    """
+    """Labels that can be sorted: whole numbers, strings or dates, none of them missing."""
     if y.dtype.kind not in "OfMm":
         if y.dtype.kind not in "biuU":
             raise TypeError(

@@ -403,10 +403,7 @@ class DiscriminativeClustering(Clusterer):
         )
 
     def _features(self, X: Any, *, reset: bool) -> Any:
-        """Features as every estimator takes them.
-
-        Sparse ones as arrays with the short indices that k-means asks for.
-        """
+        """Checked features; sparse ones with the short indices that k-means asks for."""
         X = check_features(self, X, reset=reset, missing=True)
         if not sp.issparse(X):
             return X

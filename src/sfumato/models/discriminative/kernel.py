@@ -49,9 +49,7 @@ def cells(X: Array, centers: np.ndarray) -> Any:
 
 
 def _affinities(X: Any, centers: np.ndarray, scale: float) -> Any:
-    """scale (x'm_j - |m_j|^2 / 2): half the squared distance with its sign turned, up to a term of
-    x alone.
-    """
+    """scale (x'm_j - |m_j|^2 / 2): minus half the squared distance, up to a term of x alone."""
     xp = namespace(X)
     if (partial := _partial(X)) is not None:
         heavy, there = partial
@@ -67,9 +65,7 @@ def _affinities(X: Any, centers: np.ndarray, scale: float) -> Any:
 
 
 def counts(Y: Array, Q: Array) -> np.ndarray:
-    """r = Y'Q (k, classes) for memberships ``Y`` (n, k) and weighted class distributions ``Q`` (n,
-    classes), dense or sparse.
-    """
+    """r = Y'Q (k, classes) for memberships (n, k) and weighted class distributions."""
     return np.asarray((Q.T @ Y).T) if sp.issparse(Q) else to_numpy(Y.T @ Q)
 
 
@@ -91,9 +87,7 @@ def _log_shares(r: np.ndarray) -> np.ndarray:
 
 
 def slopes(r: np.ndarray, prior: np.ndarray | None, penalty: float = 0.0) -> np.ndarray:
-    """A = dL/dr (k, classes), up to a constant that the memberships, summing to one, cancel; with
-    ``prior`` None that of -E.
-    """
+    """A = dL/dr (k, classes) up to a constant, which cancels; without a prior that of -E."""
     sizes = r.sum(axis=1, keepdims=True)
     A = _log_shares(r) if prior is None else psi(prior + r) - psi(prior.sum() + sizes)
     share = np.maximum(len(sizes) * sizes / sizes.sum(), np.finfo(float).tiny)
@@ -112,9 +106,7 @@ def pull(
 
 
 def _partial(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Rows with zeros for missing values, and which are there, both raised to all features; None
-    where none is missing.
-    """
+    """Rows with zeros for missing values, and which are there, raised to all features."""
     if not isinstance(X, np.ndarray) or not np.isnan(X).any():
         return None
     there = ~np.isnan(X)

@@ -113,10 +113,7 @@ class Problem(NamedTuple):
     explicit: bool = False  # whether class distributions are parameters, not integrated out
 
     def few(self) -> Problem:
-        """The problem itself, or one of some objects where there are many.
-
-        They are evenly spread over the weight, and their weights have the same total.
-        """
+        """The problem, or one of objects evenly spread over the weight where there are many."""
         size = TUNING.sample
         if self.rows.shape[0] <= 2 * size:
             return self
@@ -137,9 +134,7 @@ class Problem(NamedTuple):
         return self._replace(rows=Rows(self.rows.X[chosen], Q), total=float(mass_of(Q).sum()))
 
     def log_likelihood(self, centers: np.ndarray, bandwidth: float, learnt: Problem) -> float:
-        """Log probability of the classes here, predicted from the class distributions of other
-        objects.
-        """
+        """Log probability of the classes here, predicted from other objects."""
         r = self.prior + learnt.table(centers, bandwidth)
         psi = r / r.sum(axis=1, keepdims=True)
 
@@ -168,9 +163,7 @@ class Problem(NamedTuple):
         return self.rows.sum(block)[0]
 
     def entropy(self) -> float:
-        """Entropy of the class distributions of the objects, summed with their weights: 0 for
-        labels.
-        """
+        """Weighted sum of the entropies of the objects' class distributions: 0 for labels."""
 
         def block(X: Array, Q: Any) -> tuple[float]:
             counts = Q.data if sp.issparse(Q) else to_numpy(Q)
@@ -251,10 +244,7 @@ def climb(
 def ascend(
     problem: Problem, starts: list[np.ndarray], bandwidth: float, max_iter: int, tol: float
 ) -> loop.Run:
-    """The best run of L-BFGS at ``bandwidth``, after rougher searches at wider ones.
-
-    With many objects the starts are compared on a sample of them.
-    """
+    """The best run of L-BFGS after rougher searches at wider bandwidths, on a sample of many."""
     few, runs = problem.few(), []
     for centers in starts:
         for widening in (2.0, np.sqrt(2.0)):
@@ -293,10 +283,7 @@ class Online(NamedTuple):
 def online_pass(
     problem: Problem, state: Online, bandwidth: float, first_rate: float, order: np.ndarray
 ) -> Online:
-    """The state after steps over batches of the objects in ``order``.
-
-    Each is the gradient divided by its running root mean square (Kingma and Ba 2015).
-    """
+    """The state after steps over batches: gradients over their root mean square (Adam)."""
     (Q,) = problem.rows.columns
     batch_size = max(10, len(order) // 100)
     mean_weight = problem.total / problem.rows.shape[0]

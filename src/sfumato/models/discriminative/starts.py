@@ -22,9 +22,7 @@ from .problem import TUNING, Problem, mass_of
 def starts(
     problem: Problem, k: int, bandwidth: Any, rng: np.random.Generator, n_init: int
 ) -> tuple[list[np.ndarray], float]:
-    """Prototypes to start from, by three kinds of k-means in turn, and the bandwidth, in the
-    frame.
-    """
+    """Prototypes by three kinds of k-means in turn, and the bandwidth, in the frame."""
     X, labels, mass = _sample(problem)
     plain, square = _k_means(X, mass, k, rng)
     found = [_k_means_in_classes(X, labels, mass, k, rng), plain]
@@ -130,9 +128,7 @@ def _whole(X: Any) -> Any:
 
 
 def _sample(problem: Problem) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Features in the frame, most probable classes and weights, in an order that does not depend on
-    that of the objects.
-    """
+    """Features in the frame, most probable classes and weights, in an order of their own."""
     rows = problem.few().rows
     (Q,) = rows.columns
     mass = to_numpy(mass_of(Q))
@@ -165,10 +161,7 @@ def _fitted_k_means(X: Array, mass: np.ndarray, k: int, rng: np.random.Generator
 def _k_means_in_classes(
     X: Array, labels: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Centers of k-means within each class, their numbers in proportion to the weight.
-
-    With fewer clusters than classes, of class means.
-    """
+    """Centers of k-means within each class, or of class means if there are more of these."""
     present, sizes, means = _class_means(X, labels, mass)
     if k < len(present):
         return _k_means(means, sizes, k, rng)[0]
@@ -230,9 +223,7 @@ def _k_means_along_discriminants(
 
 
 def _significant(ratios: np.ndarray, total: float, n_classes: int) -> int:
-    """How many discriminant directions are more than chance, by Bartlett's test at one in a
-    thousand.
-    """
+    """How many discriminant directions are more than chance, by Bartlett's test."""
     p = len(ratios)
     found = 0
     for i in range(min(n_classes - 1, p)):

@@ -137,10 +137,7 @@ def power(U: np.ndarray, rule: Rule) -> np.ndarray:
 def memberships(
     problem: Problem, D: np.ndarray, start: np.ndarray | None = None
 ) -> tuple[np.ndarray, float]:
-    """Memberships (n, k), the noise cluster last, and the objective.
-
-    ``start`` (m, k) are memberships of the linked rows to go on from; None begins anew.
-    """
+    """Memberships (n, k), the noise last, and the objective; linked rows go on from ``start``."""
     rule, w = problem.rule, problem.weights
     U, costs = _share(D, rule)
     if problem.links is None:

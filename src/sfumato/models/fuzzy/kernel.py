@@ -41,9 +41,7 @@ class Stats(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How distances become memberships: fuzzifier, temperature (replaces it), squared distance of
-    the noise cluster.
-    """
+    """Fuzzifier, temperature (replaces it), and squared distance of the noise cluster."""
 
     fuzzifier: float
     temperature: float | None = None
@@ -65,9 +63,7 @@ class Rule(NamedTuple):
 
 
 class Distances(NamedTuple):
-    """A state as a pass needs it: coefficients (k, q) of the distances, one more row for noise, and
-    how finely to compute them.
-    """
+    """A state as a pass needs it: coefficients (k, q) of the distances, noise last."""
 
     rows: np.ndarray
     centers: np.ndarray
@@ -111,9 +107,7 @@ def least_gap(centers: np.ndarray) -> float:
 
 
 def squared_distances(Z: Any, ready: Distances) -> Any:
-    """Squared distances (k, b) of the columns of ``Z`` = z(x), raised by what rounding could take;
-    never zero.
-    """
+    """Squared distances (k, b) of z(x), raised by what rounding could take; never zero."""
     xp = namespace(Z)
     rows, floor = ready.rows.copy(), ready.rounding(Z.dtype == xp.float64)
     rows[:, 0] += floor
@@ -132,10 +126,7 @@ def precise(Z: Array, ready: Distances) -> Any:
 
 
 def share(D: Array, rule: Rule) -> tuple[Any, Any]:
-    """Best memberships (k, b) and the cost (b,) of each object.
-
-    With a fuzzifier of two, ``D`` is overwritten.
-    """
+    """Best memberships (k, b) and the cost (b,) of each object; may overwrite ``D``."""
     xp = namespace(D)
     k = D.shape[0]
     if rule.temperature is not None:
@@ -161,9 +152,7 @@ def share(D: Array, rule: Rule) -> tuple[Any, Any]:
 
 
 def pull(D: np.ndarray, weights: Array, rule: Rule) -> tuple[Any, Any]:
-    """Weights (k, b) of the objects in the means, w u^m up to a constant, and the cost (b,) of each
-    object, times w. Overwrites ``D``.
-    """
+    """Weights w u^m (k, b) of the objects in the means, and costs (b,); overwrites ``D``."""
     if rule.temperature is None and rule.fuzzifier == 2.0:
         A = inplace("reciprocal", D)
         total = namespace(A).sum(A, axis=0)
@@ -182,9 +171,7 @@ def pull(D: np.ndarray, weights: Array, rule: Rule) -> tuple[Any, Any]:
 
 
 def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
-    """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None; also of several
-    blocks (blocks, q, b), which is faster.
-    """
+    """Statistics of a block ``Z`` = z(x) (q, b), or of several (blocks, q, b) at once."""
     xp = namespace(Z)
     Z = Z if Z.ndim == 3 else precise(Z, ready)
     if weights is not None:
@@ -203,9 +190,7 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
 def whole_run(
     Z: np.ndarray, weights: np.ndarray | None, state: State, rule: Rule, max_iter: int, tol: float
 ) -> Callable[[], loop.Run] | None:
-    """A run from ``state`` in one native call, where the objects are so few that it pays; else
-    None. ``Z`` is z(x) (q, n).
-    """
+    """A run in one native call, for objects so few that it pays; else None."""
     q, n = Z.shape
     few = n * q * len(state.centers) <= 2**19 and Z.dtype == np.float64  # under a millisecond
     if not few or state.metrics is not None or not rule.powers:
@@ -246,9 +231,7 @@ def update(stats: Stats, state: State) -> State:
 
 
 def _metrics(scatter: np.ndarray, rounding: np.ndarray) -> np.ndarray:
-    """det(S)^(1/d) S^-1; eigenvalues under a billionth of the largest, or under ``rounding`` (k,
-    1), are raised to it.
-    """
+    """det(S)^(1/d) S^-1, with eigenvalues of at least ``rounding`` (k, 1)."""
     values, vectors = np.linalg.eigh(scatter)
     values = np.maximum(values, np.maximum(1e-9 * values[:, -1:], rounding))
     scaled = np.exp(np.mean(np.log(values), axis=1, keepdims=True) - np.log(values))
