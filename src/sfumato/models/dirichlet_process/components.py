@@ -28,13 +28,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import digamma, gammaln
 
-from ...array.arrays import namespace, to_numpy
+from ...array.arrays import asarray_like, namespace, to_numpy
 from ...array.types import Array
 from ...conjugate.normal import LOG_2PI, normal_wishart_log_normalizer
 from ...numerics import distances
 from ...numerics.holes import Marginal, Patterns
-
-__all__ = ["Component", "CountComponent", "DiagonalComponent", "FullComponent"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +44,7 @@ class Component:
 
     def expected_logits(self, C: np.ndarray, Z: Any) -> Any:
         """C . z(x) (k, b), integrated over missing values."""
-        return namespace(Z).asarray(C, device=getattr(Z, "device", None)) @ Z
+        return asarray_like(C, Z) @ Z
 
     def expected_sums(self, R: Any, C: np.ndarray, Z: Any) -> np.ndarray:
         """Sums (k, q) of z(x) weighted by ``R`` (k, b), expected where values are missing."""
@@ -66,13 +64,12 @@ class _NormalComponent(Component):
 
     def _columns(self, X: Any) -> Any:
         """Objects as columns (d, b) in float64, centred and in units of each feature."""
-        xp = namespace(X)
         X = X.toarray() if sp.issparse(X) else X
-        center, unit = (
-            xp.asarray(part, device=getattr(X, "device", None)) for part in (self.center, self.unit)
-        )
+        xp = namespace(X)
+        X = xp.astype(X, xp.float64)
+        X = (X - asarray_like(self.center, X)) / asarray_like(self.unit, X)
         # Squares of what is farther would overflow, and nothing is known out there.
-        X = xp.clip((xp.astype(X, xp.float64) - center) / unit, min=-1e70, max=1e70)
+        X = xp.clip(X, min=-1e70, max=1e70)
         return xp.asarray(X.T, copy=True) if xp is not np else np.ascontiguousarray(X.T)
 
 
@@ -160,9 +157,7 @@ class FullComponent(_NormalComponent):
         xp = namespace(Z)
         if self._seen(Z) is not None:
             return self._log_marginal(parameters[1], parameters[2], Z)
-        constant, exponent, C = (
-            xp.asarray(part, device=getattr(Z, "device", None)) for part in parameters
-        )
+        constant, exponent, C = (asarray_like(part, Z) for part in parameters)
         # The squared distance may come out below zero by rounding.
         return constant[:, None] - exponent[:, None] * xp.log1p(xp.clip(C @ Z, min=0.0))
 
@@ -233,8 +228,7 @@ class DiagonalComponent(_NormalComponent):
 
     def log_base(self, Z: Array) -> Any:
         """Part of the log density that holds no parameter, (n,)."""
-        logs = namespace(Z).asarray(np.log(self.unit), device=getattr(Z, "device", None))
-        return -(logs @ Z[: len(self.unit)])
+        return -(asarray_like(np.log(self.unit), Z) @ Z[: len(self.unit)])
 
     def posterior(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """mean, kappa, shape and scale, each (k, d), given the sums of features (k, 3 d)."""
@@ -277,9 +271,7 @@ class DiagonalComponent(_NormalComponent):
         seen, X = Z[:d, :], Z[d : 2 * d, :]
         rows = []
         for row in zip(*parameters, strict=True):
-            constant, exponent, mean, width = (
-                xp.asarray(part, device=getattr(Z, "device", None))[:, None] for part in row
-            )
+            constant, exponent, mean, width = (asarray_like(part, Z)[:, None] for part in row)
             density = constant - exponent * xp.log1p(width * (X - mean) ** 2)
             rows.append(xp.sum(seen * density, axis=0))
         return xp.stack(rows)

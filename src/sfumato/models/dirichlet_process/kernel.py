@@ -19,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import betaln, digamma, gammaln, zeta
 
-from ...array.arrays import namespace, to_numpy
+from ...array.arrays import asarray_like, namespace, to_numpy
 from ...array.rows import Rows, add
 from ...array.types import Array, Weights
 from ...numerics.distances import softmax_columns
@@ -165,8 +165,8 @@ def _gamma_divergence(q: Concentration, p: Concentration) -> float:
 
 def logits(component: Any, state: State, Z: Array) -> Any:
     """Expected log densities and weights (k, b) of the clusters for features ``Z`` (q, b)."""
-    offset = namespace(Z).asarray(state.offset, device=getattr(Z, "device", None))
-    return component.expected_logits(state.coefficients, Z) + offset[:, None]
+    expected = component.expected_logits(state.coefficients, Z)
+    return expected + asarray_like(state.offset[:, None], expected)
 
 
 def responsibilities(component: Any, state: State, Z: Array) -> tuple[Any, Any]:
@@ -260,7 +260,7 @@ def assign(component: Any, log_weight: np.ndarray, parameters: object, X: Array)
     """Posterior predictive memberships (b, k) of a block, and log densities (b,)."""
     Z = component.features(X)
     logits = component.log_predictive(parameters, Z)
-    logits += namespace(logits).asarray(log_weight, device=getattr(logits, "device", None))[:, None]
+    logits += asarray_like(log_weight[:, None], logits)
     R, density = softmax_columns(logits)
     return R.T, density + component.log_base(Z)
 

@@ -33,8 +33,6 @@ from ...numerics import label_sweep, simplex
 from ...numerics.label_table import encode
 from .kernel import Concentration
 
-__all__ = ["Chain", "Draw", "Posterior", "Trace", "consensus", "run_chains", "split_r_hat", "visit"]
-
 
 class Draw(NamedTuple):
     """A partition: labels (n,) 0 to k - 1, and the concentration."""
@@ -52,17 +50,16 @@ def visit(
     table: Any,
     X: np.ndarray,
     labels: np.ndarray,
-    choices: np.ndarray,
-    uniforms: np.ndarray,
+    choices: Any,
+    uniforms: Any,
     log_alpha: float,
     first: int,
 ) -> tuple[int, float]:
-    """Objects from ``first`` on leave and choose again.
+    """The object to go on with, and the log chance of all choices made, after objects from
+    ``first`` on left and chose again, until no slot of the ``table`` is empty.
 
-    Stops early when a new cluster may be needed and no slot of the ``table`` (``Component.seats``)
-    is empty. ``labels`` and the table are overwritten. ``choices`` is -1 where an object may choose
-    by its ``uniforms``, else the slot it must take. With ``log_alpha`` of minus infinity no new
-    cluster is opened. Returns the object to go on with and the log chance of all choices made.
+    ``labels`` and the table are overwritten. ``choices`` is -1 where an object may choose by its
+    ``uniforms``, else the slot it must take. Minus infinity as ``log_alpha`` opens no cluster.
     """
     seats = getattr(native("seating"), table.kind)(table)
     return native("seating").visit(seats, X, labels, choices, uniforms, log_alpha, first)  # type: ignore[no-any-return]
@@ -82,12 +79,7 @@ class Chain(NamedTuple):
         return cls(component, Z, component.points(Z), visit)
 
     def walk(
-        self,
-        labels: np.ndarray,
-        order: np.ndarray,
-        choices: Any,
-        rng: np.random.Generator,
-        log_alpha: float,
+        self, labels: np.ndarray, order: np.ndarray, choices: Any, rng: Any, log_alpha: float
     ) -> tuple[np.ndarray, float]:
         """Visit the objects in ``order``: new labels of all, and the log chance of the choices."""
         k = int(labels.max(initial=-1)) + 1
@@ -220,11 +212,9 @@ def run_chains(
             walks = tuple(pool.map(sweep, walks))
             return walks, chain.log_joint(walks[0].draw)
 
-        walks = tuple(pool.map(start, seeds))
+        first, n_sweeps = tuple(pool.map(start, seeds)), burn_in + n_draws
         # A negative tolerance never stops: a chain has no optimum to reach.
-        walks = loop.iterate(
-            step, walks, max_iter=burn_in + n_draws, tol=-1.0, relative_to=1.0
-        ).state
+        walks = loop.iterate(step, first, max_iter=n_sweeps, tol=-1.0, relative_to=1.0).state
     labelings = np.stack([labels for walk in walks for labels in walk.labels], axis=1)
     kept = np.array([walk.kept for walk in walks])
     return Trace(labelings, kept[..., 0].ravel(), kept[..., 1])
@@ -253,10 +243,8 @@ def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
     table = encode(labelings)
     # Fifty draws are enough to find one near the middle of the posterior.
     typical = np.flatnonzero(labelings.max(axis=0) + 1 == k)[:50]
-    U = min(
-        (np.eye(k)[labelings[:, draw]] for draw in typical),
-        key=lambda U: label_sweep.objective(table, U),
-    )
+    draws = (np.eye(k)[labelings[:, draw]] for draw in typical)
+    U = min(draws, key=lambda U: label_sweep.objective(table, U))
     while U.shape[1] > 1:
         U = loop.iterate(lambda U: label_sweep.sweep(table, U), U, max_iter=100, tol=1e-6).state
         leading = np.unique(U.argmax(axis=1))

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from ...array.arrays import is_numpy, namespace, to_numpy
+from ...array.arrays import asarray_like, is_numpy, to_numpy
 from ...array.rows import Rows, has_holes
 from ...array.types import Array, Weights
 from ...engine import loop
@@ -334,7 +334,7 @@ def _cells(
         Z = component.features(X)
         if isinstance(Z, np.ndarray) and np.isnan(Z).any():
             Z = np.nan_to_num(Z)  # missing values begin at the mean of the data
-        R = namespace(Z).asarray(R, dtype=Z.dtype, device=getattr(Z, "device", None))
+        R = asarray_like(R, Z)
         return to_numpy(R @ Z.T), to_numpy(R.sum(axis=1))
 
     sums, counts = rows.sum(block)
