@@ -211,20 +211,14 @@ class Ascent(NamedTuple):
         """
         component, prior = self.component, self.prior
         n_cells = min(max(n_clusters, TUNING.cells), self.rows.shape[0])
-        cells = [
-            _cells(component, self.rows, n_cells, np.random.default_rng(seed)) for seed in seeds
-        ]
         finer = TUNING.finer if has_holes(self.rows) else 0
         states: list[kernel.State] = []
-        for m in sorted({len(counts) for _, counts in cells}, reverse=True):
-            sums, counts = (
-                np.stack(parts) for parts in zip(*(c for c in cells if len(c[1]) == m), strict=True)
-            )
-            groups = fuse(component, sums, counts, prior.mean, n_clusters, finer)
-            for own, group in ((own, group) for own, some in enumerate(groups) for group in some):
-                fused = np.zeros((n_clusters, sums.shape[2])), np.zeros(n_clusters)
-                np.add.at(fused[0], group, sums[own])
-                np.add.at(fused[1], group, counts[own])
+        for seed in seeds:
+            sums, counts = _cells(component, self.rows, n_cells, np.random.default_rng(seed))
+            for group in fuse(component, sums, counts, prior.mean, n_clusters, finer):
+                fused = np.zeros((n_clusters, sums.shape[1])), np.zeros(n_clusters)
+                np.add.at(fused[0], group, sums)
+                np.add.at(fused[1], group, counts)
                 state = self._update(*fused, prior)
                 if not any(_alike(state, other) for other in states):
                     states.append(state)
@@ -291,30 +285,11 @@ def most_probable(components: list[Any], rows: Rows, alpha: float) -> Any:
     chosen, merged = 0, -1
     while chosen != merged:
         merged = chosen
-        path = _merged(components[merged], sums[None].copy(), counts[None].copy(), np.log(alpha))[1]
-        best = np.maximum(best, _along(path[:, 0], components, sums, counts, alpha))
+        tree = Tree.of(components[merged], sums, counts, np.log(alpha))
+        values = np.array([tree.log_joint(component).max() for component in components])
+        best = np.maximum(best, values)
         chosen = int(np.argmax(best))
     return components[chosen]
-
-
-def _along(
-    path: np.ndarray, components: list[Any], sums: np.ndarray, counts: np.ndarray, alpha: float
-) -> np.ndarray:
-    """For each component, the log joint probability of the best partition of a path (m, m)."""
-    m = len(counts)
-    groups, left, right, own = [np.eye(m)], [], [], list(range(m))
-    for step in range(1, m):
-        moved = np.flatnonzero(path[step] != path[step - 1])[0]
-        a, b = path[step, moved], path[step - 1, moved]
-        groups.append((path[step] == a)[None])
-        left.append(own[a])
-        right.append(own[b])
-        own[a] = m + step - 1
-    members = np.vstack(groups)
-    sums, seats = members @ sums, gammaln(members @ counts) + np.log(alpha)
-    values = np.stack([component.log_evidence(sums) for component in components]) + seats
-    gained = np.cumsum(values[:, m:] - values[:, left] - values[:, right], axis=1)
-    return values[:, :m].sum(axis=1) + gained.max(axis=1, initial=0.0)
 
 
 def _cells(
@@ -343,61 +318,64 @@ def _cells(
 
 def fuse(
     component: Any, sums: np.ndarray, counts: np.ndarray, alpha: float, most: int, finer: int = 0
-) -> list[list[np.ndarray]]:
-    """Clusters (m,), from 0 on, of the m groups of each of s starts with these sums (s, m, q) and
-    positive weights (s, m).
+) -> list[np.ndarray]:
+    """Clusters (m,) from 0 on of groups with these sums (m, q) and positive weights (m,).
 
     Of the partitions into at most ``most`` clusters that merging pairs passes through: the most
     probable, and before it those with up to ``finer`` clusters more.
     """
-    gained, path = _merged(component, sums.copy(), counts.copy(), np.log(alpha))
-    first = max(0, counts.shape[1] - most)
-    best = first + np.argmax(gained[first:], axis=0)
-    return [
-        [
-            np.unique(path[step, own], return_inverse=True)[1]
-            for step in range(max(first, last - finer), last + 1)
-        ]
-        for own, last in enumerate(best)
-    ]
+    tree = Tree.of(component, sums, counts, np.log(alpha))
+    first = max(0, len(counts) - most)
+    best = first + int(np.argmax(tree.log_joint(component)[first:]))
+    return [tree.groups(n_merges) for n_merges in range(max(first, best - finer), best + 1)]
 
 
-def _merged(
-    component: Any, sums: np.ndarray, counts: np.ndarray, log_alpha: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """What m - 1 merges of pairs gain together, (m, s), and the groups (m, s, m) after each.
-
-    Written over ``sums`` and ``counts``. All starts merge at once: a call of the evidence costs as
-    much for four starts as for one.
+class Tree(NamedTuple):
+    """Groups (m,) merged in pairs: the ``pairs`` (m - 1, 2), and sums (2 m - 1, q) and weights
+    (2 m - 1,) of all groups and unions in the order in which they come.
     """
-    s, m, q = sums.shape
-    each = np.arange(s)[:, None]
 
-    def value(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        return component.log_evidence(sums.reshape(-1, q)).reshape(counts.shape) + gammaln(counts)
+    pairs: np.ndarray
+    sums: np.ndarray
+    counts: np.ndarray
+    log_alpha: float
 
-    own, alive = value(sums, counts), np.ones((s, m), dtype=bool)
-    left, right = np.triu_indices(m, 1)
-    gains = np.full((s, m, m), -np.inf)  # of the union of a < b
-    union = value(sums[:, left] + sums[:, right], counts[:, left] + counts[:, right])
-    gains[:, left, right] = union - own[:, left] - own[:, right] - log_alpha
-    gained, path = np.zeros((m, s)), np.empty((m, s, m), dtype=np.int64)
-    path[0] = np.arange(m)
-    for step in range(1, m):
-        a, b = np.divmod(gains.reshape(s, -1).argmax(axis=1), m)
-        a, b = a[:, None], b[:, None]
-        gain = gains[each, a, b]
-        gained[step] = gained[step - 1] + gain[:, 0]
-        path[step] = np.where(path[step - 1] == b, a, path[step - 1])
-        own[each, a] += own[each, b] + gain + log_alpha
-        sums[each, a] += sums[each, b]
-        counts[each, a] += counts[each, b]
-        alive[each, b] = False
-        gains[each, b] = gains[each, :, b] = -np.inf
-        others = np.flatnonzero(alive)  # those of one start after another, and as many of each
-        others = others.reshape(s, m - step) % m
-        others = others[others != a].reshape(s, m - step - 1)
-        union = value(sums[each, others] + sums[each, a], counts[each, others] + counts[each, a])
-        lower, upper = np.minimum(others, a), np.maximum(others, a)
-        gains[each, lower, upper] = union - own[each, others] - own[each, a] - log_alpha
-    return gained, path
+    @classmethod
+    def of(cls, component: Any, sums: np.ndarray, counts: np.ndarray, log_alpha: float) -> Tree:
+        """Each time the union that raises the log joint probability most."""
+        m, n_nodes = len(counts), 2 * len(counts) - 1
+        sums, counts = np.pad(sums, ((0, m - 1), (0, 0))), np.pad(counts, (0, m - 1))
+        pairs, own, gains = [], np.zeros(n_nodes), np.full((n_nodes, n_nodes), -np.inf)
+        alive: list[int] = []
+
+        def value(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+            return component.log_evidence(sums) + gammaln(counts) + log_alpha
+
+        own[:m] = value(sums[:m], counts[:m])
+        for node in range(n_nodes):
+            if node >= m:
+                a, b = divmod(int(gains.argmax()), n_nodes)
+                pairs.append((a, b))
+                sums[node], counts[node] = sums[a] + sums[b], counts[a] + counts[b]
+                own[node] = own[a] + own[b] + gains[a, b]
+                gains[[a, b]] = gains[:, [a, b]] = -np.inf
+                alive = [other for other in alive if other not in (a, b)]
+            union = value(sums[alive] + sums[node], counts[alive] + counts[node])
+            gains[alive, node] = union - own[alive] - own[node]
+            alive.append(node)
+        return cls(np.array(pairs, dtype=np.intp).reshape(-1, 2), sums, counts, log_alpha)
+
+    def log_joint(self, component: Any) -> np.ndarray:
+        """Log joint probability (m,) of objects and partition after 0, 1, ... merges."""
+        m, (left, right) = len(self.pairs) + 1, self.pairs.T
+        values = component.log_evidence(self.sums) + gammaln(self.counts) + self.log_alpha
+        gained = np.cumsum(values[m:] - values[left] - values[right])
+        return values[:m].sum() + np.append(0.0, gained)
+
+    def groups(self, n_merges: int) -> np.ndarray:
+        """The group (m,) of every first group after some merges, from 0 on."""
+        m = len(self.pairs) + 1
+        names = np.arange(m)
+        for step in range(n_merges):
+            names[np.isin(names, self.pairs[step])] = m + step
+        return np.unique(names, return_inverse=True)[1]
