@@ -293,19 +293,8 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
     def score(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
-        """The objective of rows of counts at the fitted clusters, its sign turned so that higher is
-        better.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_new, n_columns)
-        y : ignored
-        sample_weight : array of shape (n_new,), optional
-
-        Returns
-        -------
-        score : float
-            In nats; on the fitted rows it is - ``objective_``.
+        """Minus the objective of rows of counts (n_new, n_columns) at the fitted clusters, in nats:
+        higher is better.
         """
         self._check_fitted()
         refuse_tensors(self, X)

@@ -190,10 +190,6 @@ class DirichletProcessMixture(Clusterer):
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object.
         %(mixture_links)s
-
-        Returns
-        -------
-        self
         """
         self._forget()
         prior = self._check_parameters()

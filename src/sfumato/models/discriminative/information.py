@@ -116,20 +116,14 @@ class InformationMaximization(AutomaticClusters, Clusterer):
 
     Attributes
     ----------
-    memberships_ : array of shape (n, n_clusters)
-        Probabilities of the clusters, one row per object.
-    labels_ : array of shape (n,)
-        Cluster of the largest membership.
     weights_ : array of shape (n_clusters,)
         Mean memberships, the largest first.
     coef_, intercept_ : arrays of shape (n_clusters, p) and (n_clusters,)
         Weights and constants in the units of the data; with ``kernel="linear"`` only.
     information_ : float
         Between objects and clusters, in nats.
-    objective_, history_ : float, array
-        The information less the penalty, which is maximised.
-    n_clusters_, n_iter_, converged_ : int, int, bool
-        Number of clusters, steps taken, whether ``tol`` was reached.
+    memberships_, labels_, n_clusters_, objective_, history_, n_iter_, converged_
+        As in every estimator; the objective, the information less the penalty, is maximised.
 
     References
     ----------
@@ -180,6 +174,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
     def _streams(self) -> bool:
         return self._linear
 
+    @documented
     def fit(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> InformationMaximization:
@@ -188,14 +183,8 @@ class InformationMaximization(AutomaticClusters, Clusterer):
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
-            Features.
         y : ignored
-        sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object.
-
-        Returns
-        -------
-        self
+        %(sample_weight)s
         """
         self._forget()
         if isinstance(self.n_clusters, str) or np.ndim(self.n_clusters):
@@ -238,9 +227,8 @@ class InformationMaximization(AutomaticClusters, Clusterer):
 
     def _view(self, block: Any) -> Any:
         """A block of new objects in the coordinates of the fit."""
-        if self._space is None:
-            return self._coordinates.inner(block)
-        return self._coordinates.inner(self._space(block)[0]) * self._unit
+        block = block if self._space is None else self._space(block)[0]
+        return self._coordinates.inner(block) * self._unit
 
     def _finish(self, objective: Objective, run: loop.Run, dtype: Any) -> None:
         sizes = objective.sizes(run.state)

@@ -75,18 +75,13 @@ default="euclidean"
     ----------
     memberships_ : array of shape (n, n_clusters) or (n, n_clusters + 1)
         One row per object, on the simplex; with ``noise`` the last column is the noise.
-    labels_ : array of shape (n,)
-        Cluster of the largest membership.
     cluster_centers_ : array of shape (n_clusters, p)
-        Centers.
     metrics_ : array of shape (n_clusters, p, p)
         With ``metric="mahalanobis"``: matrices of the clusters' distances.
     fuzzifier_ : float or None
         The exponent used; None with ``entropy``.
-    objective_ : float
-        The objective at the end; ``history_`` at every step.
-    n_clusters_, n_iter_, converged_ : int, int, bool
-        Columns of the memberships, steps taken, whether ``tol`` was reached.
+    labels_, objective_, history_, n_clusters_, n_iter_, converged_
+        As in every estimator; ``n_clusters_`` counts the columns of the memberships.
 
     See Also
     --------
@@ -118,7 +113,7 @@ default="euclidean"
     array([0.3, 4.8])
     """
 
-    _screen: int = 8192
+    _screen: int = 8192  # the starts compete on a hundred objects for each cluster
 
     def __init__(
         self,
@@ -167,10 +162,6 @@ default="euclidean"
         cannot_link : array of shape (m, 2) or (m, 3), optional
             Pairs of rows that belong apart: a pair costs q v sum_j u_ij**m u_lj**m, q the third
             column; without it labels keep them apart wherever that can be done for all.
-
-        Returns
-        -------
-        self
         """
         self._forget()
         if isinstance(self.n_clusters, str) or np.ndim(self.n_clusters):
@@ -211,17 +202,14 @@ default="euclidean"
         """Learn from one batch; the first one starts the model, later ones move it by a decreasing
         step.
 
+        ``memberships_`` and ``labels_`` are those of this batch.
+
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
             A batch of objects, at least ``n_clusters`` in the first one.
         y : ignored
         sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
-            ``memberships_`` and ``labels_`` are those of this batch.
         """
         first = not hasattr(self, "memberships_")
         if self._needs_memory(X, Known()) or (not first and self._frame is not None):
@@ -252,12 +240,10 @@ default="euclidean"
         X = check_features(self, X, reset=True)
         weights = check_weights(sample_weight, X)
         plain = Rows(X, weights)
-        self._coordinates = measure(
-            plain, per_feature=False, mix=False, centre=not sp.issparse(X) or self._full
-        )
+        centre = not sp.issparse(X) or self._full
+        self._coordinates = measure(plain, per_feature=False, mix=False, centre=centre)
         # Positive even if all objects are equal, so that temperature and noise distance are.
         variance = max(float(self._coordinates.variances.sum()), 1e-12)
-        # The starts compete on a hundred objects for each cluster.
         self._screen = int(np.clip(100 * self.n_clusters, 2000, 8192))
         rows = self._rows(X, weights)
         rows = rows if self._full else rows.kept()
@@ -265,17 +251,16 @@ default="euclidean"
         self._rule = self._rule_of(variance, self.n_features_in_, few)
         return rows
 
-    def _sample(
-        self, rows: Rows, size: int, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _sample(self, rows: Rows, size: int, rng: Any) -> tuple[np.ndarray, np.ndarray]:
         """Inner features (m, d) and weights (m,) of some objects, sorted."""
         d = self.n_features_in_
         # At most 128 MB of features, unless there are very many clusters.
         size = max(20 * self.n_clusters, min(size, 2**24 // max(d, 1)))
-        X, weights, _ = seeding.sorted_sample(
-            rows, size, rng, features=lambda block: _dense(block[:, 1 : d + 1])
-        )
-        return X, weights
+
+        def features(block: Any) -> Any:
+            return _dense(block[:, 1 : d + 1])
+
+        return seeding.sorted_sample(rows, size, rng, features=features)[:2]
 
     def _rows(self, X: Any, *columns: Any) -> Rows:
         kind = "full" if self._full else "spherical"
@@ -286,28 +271,19 @@ default="euclidean"
 
         return Rows(X, *columns, view=view)
 
-    def _start(
-        self,
-        rows: Rows,
-        rng: np.random.Generator,
-        sample: tuple[np.ndarray, np.ndarray] | None = None,
-    ) -> kernel.State:
+    def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.State:
         if self.init is not None:
             centers = np.asarray(self._coordinates.inner(self._given_centers()), dtype=np.float64)
         else:
-            X, weights = self._sample(rows, self._screen, rng) if sample is None else sample
+            X, weights = self._sample(rows, self._screen, rng)
             cap = self._rule.noise or np.inf
             centers = seeding.kmeans_plus_plus(X, weights, self.n_clusters, rng, cap=cap)
         k, d = centers.shape
         return kernel.State(centers, np.tile(np.eye(d), (k, 1, 1)) if self._full else None)
 
     def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
-        if self.init is not None or rows.shape[0] > self._screen:
-            # Every start from given centers would be the same.
-            return super()._runs(rows, seeds if self.init is None else seeds[:1], total)
-        rngs = [np.random.default_rng(seed) for seed in seeds]
-        sample = self._sample(rows, rows.shape[0], rngs[0])  # of all objects: sorted once
-        return [self._run(rows, self._start(rows, rng, sample), total) for rng in rngs]
+        # Every start from given centers would be the same.
+        return super()._runs(rows, seeds if self.init is None else seeds[:1], total)
 
     def _run(self, rows: Rows, state: kernel.State, total: float) -> loop.Run:
         max_iter, tol = self.max_iter, self.tol
