@@ -102,8 +102,7 @@ def compression(Y: np.ndarray, mass: np.ndarray, weights: np.ndarray) -> float:
 def sequential(
     Q: np.ndarray, mass: np.ndarray, labels: np.ndarray, k: int
 ) -> tuple[np.ndarray, float]:
-    """Labels after each object in turn was drawn from its cluster and put where it costs least, and
-    their I(C;V).
+    """Labels after each object in turn was put where it costs least, and their I(C;V).
 
     I(C;V) = H(C) + sum_v phi(v)  with  phi(v) = sum_c p(v, c) log p(v, c) - p(v) log p(v),  so that
     x belongs where  phi(v) - phi(v + x) is least. Only the classes that x has change. An object

@@ -37,10 +37,7 @@ from ...numerics.holes import Marginal, Patterns
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """What components share: passes over features that are all there.
-
-    ``points`` and ``seats`` are what ``native/seating`` moves by one object at a time.
-    """
+    """What components share; ``native/seating`` moves ``points`` and ``seats`` one at a time."""
 
     def expected_logits(self, C: np.ndarray, Z: Any) -> Any:
         """C . z(x) (k, b), integrated over missing values."""
@@ -300,12 +297,8 @@ class DiagonalComponent(_NormalComponent):
 
 @dataclass(frozen=True, eq=False)
 class CountComponent(Component):
-    """Groups of categories with a Dirichlet prior each.
-
-    One group of d categories (counts), or d groups of two (yes or no).
-
-    ``prior`` is (categories, groups); features run through it row by row. ``trials`` is ``None``
-    for rows of counts.
+    """Groups of categories with a Dirichlet prior each: one group of d categories (counts, with
+    ``trials`` None), or d groups of two (yes or no). ``prior`` is (categories, groups).
     """
 
     prior: np.ndarray

@@ -121,14 +121,12 @@ def _sticks(counts: np.ndarray, alpha: float) -> np.ndarray:
 def _best_alpha(sticks: np.ndarray, guess: float, prior: Concentration) -> float:
     """Mean of alpha that agrees with the sticks which it leads to.
 
-    ``sticks`` (2, k - 1) hold 1 + N_k and the mass M_k of later clusters. Updates of sticks and
-    alpha in turn have the fixed point
+    ``sticks`` (2, k - 1) hold 1 + N_k and the mass M_k of later clusters. The fixed point
 
         alpha (rate + sum_k [ digamma(1 + N_k + M_k + alpha) - digamma(1 + M_k + alpha) ])
             = shape + sum_k M_k / (M_k + alpha),
 
-    but take dozens of passes to arrive there. The difference of the two sides rises and is concave,
-    so that Newton's method arrives from anywhere.
+    has a difference of its sides that rises and is concave: Newton's method finds it from anywhere.
     """
     later, alpha = sticks[1], guess
     places = np.stack([sticks.sum(axis=0), 1.0 + later])

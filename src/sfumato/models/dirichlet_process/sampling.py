@@ -235,10 +235,8 @@ def split_r_hat(values: np.ndarray) -> float:
 
 
 def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
-    """Memberships (n, k) whose products come nearest to the co-occurrence of the draws, from the
-    most typical draw of k clusters.
-
-    A cluster that has no object's largest membership is dropped, so there may be fewer than ``k``.
+    """Memberships (n, k) whose products come nearest to the co-occurrence of the draws; clusters
+    that have no object's largest membership are dropped.
     """
     table = encode(labelings)
     # Fifty draws are enough to find one near the middle of the posterior.
@@ -275,16 +273,10 @@ class Posterior(NamedTuple):
         members = np.vstack([sums(U.T, labels, k) for labels, k in draws])
         counts = np.concatenate([np.bincount(labels, minlength=k) for labels, k in draws])
         total = np.log(len(U) + trace.concentrations)
-        return cls(
-            component,
-            np.concatenate([[0], np.cumsum(sizes)[:-1]]),
-            np.log(counts) - np.repeat(total, sizes),
-            np.log(trace.concentrations) - total,
-            component.predictive(S),
-            component.predictive(np.zeros((1, S.shape[1]))),
-            U.T @ U,
-            members,
-        )
+        first, log_new = np.cumsum(sizes) - sizes, np.log(trace.concentrations) - total
+        log_weight = np.log(counts) - np.repeat(total, sizes)
+        known, prior = component.predictive(S), component.predictive(np.zeros((1, S.shape[1])))
+        return cls(component, first, log_weight, log_new, known, prior, U.T @ U, members)
 
     def reordered(self, order: np.ndarray) -> Posterior:
         """The same with its clusters in another order."""

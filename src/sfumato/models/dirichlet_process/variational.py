@@ -1,15 +1,14 @@
 """Variational fit of a Dirichlet process mixture: starts, coordinate ascent, merges, and
 memberships of new objects.
 
-Many groups of a few objects each, and coordinate ascent from there, would spend dozens of passes on
-emptying them. Merging them first costs no pass at all: what a group knows of its objects is a sum
-of features, and for hard groups the log joint probability of objects and partition,
+Starts are small groups of objects, merged before the first pass: for hard groups the log joint
+probability of objects and partition needs only sums of features,
 
-    log p = sum_k [ E(S_k) + log Gamma(N_k) + log alpha ] + constant,
+    log p = sum_k [ E(S_k) + log Gamma(N_k) + log alpha ] + constant.
 
-needs nothing else. The pair that raises it most is merged again and again, down to one group, as in
-Bayesian hierarchical clustering (Heller and Ghahramani 2005), and the best partition on the way is
-kept. Clusters that overlap need starts without merging; ``is_clear`` says when there are none.
+The pair that raises it most is merged again and again, as in Bayesian hierarchical clustering
+(Heller and Ghahramani 2005), and the best partition on the way is kept. Clusters that overlap need
+starts without merging; ``is_clear`` says when there are none.
 
 Links act on the log responsibilities of the rows that they join (``engine.linked``).
 """
@@ -99,11 +98,10 @@ class Ascent(NamedTuple):
     links: LinkedRows | None = None
 
     def best(self, n_clusters: int, seeds: np.ndarray) -> loop.Run:
-        """The best of several starts, which are compared after a few steps.
+        """The best of several starts, compared on a sample where there are many objects.
 
-        Merged groups find clear clusters as well as other starts do, but may miss clusters that
-        overlap: without clear clusters, starts that merge nothing are tried as well. With many
-        objects the starts are compared on a sample, and the best goes on with all objects.
+        Merged groups may miss clusters that overlap: unless the clusters are clear, starts that
+        merge nothing are tried as well.
         """
         rows = self.rows
         large = rows.shape[0] > 2 * TUNING.screen and self.links is None
@@ -131,8 +129,7 @@ class Ascent(NamedTuple):
         process: Any = kernel.Process(self.component, self.prior, self.links is not None)
         rows = self.rows if self.links is None else self.links.apart(self.rows)
         total = weight_of(self.rows)
-        likelihood = Likelihood(process, rows, total, total, self.links)
-        return likelihood.run(state, max_iter, self.tol)
+        return Likelihood(process, rows, total, total, self.links).run(state, max_iter, self.tol)
 
     def log_base(self) -> float:
         """What the log density of all objects holds beside the parameters."""
@@ -202,12 +199,9 @@ class Ascent(NamedTuple):
         return {(int(a), int(b)) for a, b in found}
 
     def starts(self, n_clusters: int, seeds: np.ndarray) -> list[kernel.State]:
-        """Merged groups of objects around some that are far from each other, at most
-        ``n_clusters``.
+        """Merged groups around objects far from each other, each different partition once.
 
-        One state for each seed whose partition is not that of an earlier one. Where values are
-        missing, which the evidence of groups takes for the mean of the data, those of somewhat
-        finer partitions too.
+        Missing values count as the mean of the data, so finer partitions are tried with them.
         """
         component, prior = self.component, self.prior
         n_cells = min(max(n_clusters, TUNING.cells), self.rows.shape[0])
@@ -225,10 +219,7 @@ class Ascent(NamedTuple):
         return states
 
     def unmerged(self, n_clusters: int, seeds: np.ndarray) -> Iterator[kernel.State]:
-        """As many small groups as clusters are allowed, for ascent to empty and merge by itself.
-
-        It takes dozens of passes, but finds clusters that overlap, which no hard group shows.
-        """
+        """Small groups for ascent to empty and merge, in dozens of passes: they may overlap."""
         for seed in seeds:
             rng = np.random.default_rng(seed)
             sums, counts = _cells(self.component, self.rows, n_clusters, rng)
@@ -237,10 +228,7 @@ class Ascent(NamedTuple):
             yield self._update(sums, counts, self.prior)
 
     def is_clear(self, state: kernel.State) -> bool:
-        """Whether the clusters of a state are so clear that no other start need be tried.
-
-        Said only of normal clusters of any shape: no cluster looks like two, no two like one.
-        """
+        """Whether normal clusters are so clear that none looks like two, and no two like one."""
         component, rows = self.component, self.rows
         if not (isinstance(component, FullComponent) and is_numpy(rows.X)):
             return False
@@ -269,12 +257,10 @@ def _alike(one: kernel.State, other: kernel.State) -> bool:
 
 
 def most_probable(components: list[Any], rows: Rows, alpha: float) -> Any:
-    """The one of several components, which differ in the covariances that they expect, that makes
-    objects and partition most probable: empirical Bayes over the partitions that merging pairs
-    passes through.
+    """The component that makes objects and partition most probable: empirical Bayes over the
+    partitions that merging pairs passes through, under the first component and those chosen.
 
-    The pairs are merged under the first component, which is also the answer where values are
-    missing, and again under what was chosen. The seed of a fit has no part in it.
+    Where values are missing it is the first. The seed of a fit has no part in it.
     """
     if len(components) == 1 or has_holes(rows):
         return components[0]

@@ -17,10 +17,8 @@ from ...array.warn import warn
 
 
 def class_rows(y: ArrayLike | None, n: int, classes: Any = None) -> tuple[Any, np.ndarray]:
-    """Class distributions (n, classes), a sparse one-hot matrix for labels, and the classes.
-
-    ``classes`` fixes the columns; without it they are the sorted labels, or 0, 1, ... for
-    distributions. Objects labelled -1 have a stored zero: they are unlabelled and count nothing.
+    """Class distributions (n, classes), a sparse one-hot matrix for labels, and the classes, those
+    given or the sorted labels. Objects labelled -1 have a stored zero and count nothing.
     """
     if y is None:
         raise ValueError(

@@ -54,10 +54,7 @@ TUNING = Tuning()
 
 
 class Frame(NamedTuple):
-    """Coordinates in which the features have mean square one, and the mean of the data in them.
-
-    Dense features are centred as well; sparse ones only scaled, so that they stay sparse.
-    """
+    """Coordinates in which features have mean square one, centred unless they are sparse."""
 
     coordinates: Coordinates
     middle: np.ndarray  # (p,), zero where the features are centred
@@ -215,25 +212,14 @@ def climb(
         return -value / total, -slope.ravel() / total
 
     def solve(descent: Any) -> loop.Run:
-        history: list[float] = []
-
-        def first_recorded(flat: np.ndarray) -> Any:
-            answer = descent(flat)
-            if not history:
-                history.append(-answer[0] * total)
-            return answer
+        history = [-descent(start.ravel())[0] * total]
 
         def record(intermediate_result: Any) -> None:
             history.append(-intermediate_result.fun * total)
 
         limits = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": min(tol, 1e9), "gtol": tol}
         found = minimize(
-            first_recorded,
-            start.ravel(),
-            jac=True,
-            callback=record,
-            options=limits,
-            method="L-BFGS-B",
+            descent, start.ravel(), jac=True, method="L-BFGS-B", callback=record, options=limits
         )
         state, done = found.x.reshape(start.shape), found.status != 1
         return loop.Run(state, history[-1], np.array(history), len(history), done)
@@ -317,11 +303,10 @@ def learn(
     max_iter: int,
     tol: float,
 ) -> loop.Run:
-    """The best prototypes of online passes in random order, from given ones.
+    """The best prototypes of online passes in random order; after two passes without progress the
+    search goes back to the best ones with half the steps.
 
-    After two passes without progress, and after each further one, the search goes back to the best
-    prototypes with half the steps. The state of the generator is part of the state of the loop, so
-    that a resumed search goes through the same orders.
+    The state of the generator is part of the loop's, so that a resumed search has the same orders.
     """
 
     def value_of(state: Online) -> float:

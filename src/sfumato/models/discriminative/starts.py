@@ -52,11 +52,8 @@ def _widths(X: Any, square: float, along: tuple[np.ndarray, float] | None) -> tu
 def choose_number(
     problem: Problem, bandwidth: Any, rng: np.random.Generator, numbers: Sequence[int]
 ) -> tuple[int, dict[int, float]]:
-    """The number of clusters, of several in turn, under which each half of the objects predicts
-    the classes of the other half best, and the information, in nats per object, of every number.
-
-    A larger number has to gain as much as a narrower bandwidth has to. One cluster predicts the
-    shares of the classes: its information is zero.
+    """The number of clusters under which each half of the objects predicts the classes of the
+    other best, and the information of every number, in nats per object: 0 for one cluster.
     """
     few, information, best, failed = problem.few(), {1: 0.0}, 1, 0
     X, labels, mass = _sample(problem)
@@ -91,11 +88,10 @@ def _framed(bandwidth: float, unit: float) -> float:
 def _cross_validated(
     problem: Problem, k: int, widths: tuple[float, ...], rng: np.random.Generator
 ) -> tuple[float, float]:
-    """The bandwidth under which each half of the objects predicts the classes of the other half
-    best, and the log probability of these; minus infinity where there are too few objects.
+    """The bandwidth under which each half of the objects predicts the classes of the other best,
+    and the log probability of these; minus infinity where there are too few objects.
 
-    A narrower one has to gain a fiftieth of a nat per object. The halves go by the features alone:
-    copies of an object stay together.
+    The halves go by the features alone: copies of an object stay together.
     """
     X = _whole(problem.frame(problem.rows.X))
     weights = np.random.default_rng(1).normal(size=X.shape[1])
@@ -185,10 +181,8 @@ def _class_means(
 def _k_means_along_discriminants(
     X: Any, labels: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, float] | None:
-    """Prototypes that differ along Fisher's discriminant directions only, and the bandwidth there.
-
-    Cells of such prototypes are cut across the directions, so that a feature of large spread that
-    says nothing of the class does not tilt them. None where there is no such direction to find.
+    """Prototypes that differ along Fisher's discriminant directions only, so that features of large
+    spread do not tilt their cells, and the bandwidth there; None without such a direction.
     """
     if X.shape[1] > TUNING.most_features or X.shape[0] <= X.shape[1]:
         return None

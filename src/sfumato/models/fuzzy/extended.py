@@ -112,10 +112,8 @@ class ExtendedFuzzy(InductiveClusterer):
     def _rule_of(
         self, unit: float, width: int, sample: Callable[[], tuple[np.ndarray, np.ndarray]]
     ) -> kernel.Rule:
-        """How distances become memberships; ``unit`` is their mean from the middle of the data.
-
-        ``sample()`` gives rows of ``width`` numbers and their weights for the choice of the
-        fuzzifier.
+        """How distances, of mean ``unit``, become memberships; ``sample()`` gives rows of ``width``
+        numbers and weights for the choice of the fuzzifier.
         """
         noise = None if self.noise is None else self.noise**2 * unit
         if self.entropy is not None:

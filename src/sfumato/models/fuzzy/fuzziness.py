@@ -67,9 +67,8 @@ def choose(
 ) -> float:
     """The fuzzifier for ``k`` clusters of sorted objects ``X`` (n, d) with their mean at zero.
 
-    Values may be missing. ``order`` is 2 for squared distances and 1 for absolute ones;
-    ``ellipsoids`` have distances that their own scatter measures. Squared distances count up to
-    ``cap`` in the draws of k-means.
+    Values may be missing. ``order`` is 2 for squared distances and 1 for absolute ones; k-means
+    counts squared distances up to ``cap``.
     """
     there = ~np.isnan(X)
     whole = np.where(there, X, 0.0)

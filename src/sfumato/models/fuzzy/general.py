@@ -205,8 +205,7 @@ def _of_pieces(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Memberships (g, s, k) of the linked units of g pieces, and their costs without the pairs.
 
-    The units of a piece take turns. They go on from ``start`` once, since centers move next; at
-    first, from labels given in order of certainty, until they settle.
+    Units take turns: once from ``start``, or from a greedy labelling until they settle.
     """
     g, s, columns = U.shape
     noise = np.full((g, s, columns - D.shape[2]), rule.noise or 0.0)
