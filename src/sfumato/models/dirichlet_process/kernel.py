@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import betaln, digamma, gammaln, zeta
+from scipy.special import betaln, digamma, gammaln, xlogy, zeta
 
 from ...array.arrays import asarray_like, namespace, to_numpy
 from ...array.rows import Rows, add
@@ -271,7 +271,7 @@ def occupied(log_vacancy: np.ndarray) -> np.ndarray:
     return chances
 
 
-def merges(component: Any, state: State, losses: Any, *, limit: int = 30) -> list[tuple[int, int]]:
+def merges(component: Any, state: State, losses: Any) -> list[tuple[int, int]]:
     """Disjoint pairs of clusters whose union raises the bound by more than its ``losses``."""
     # Empty clusters hold the prior: merging them changes nothing.
     active = np.flatnonzero(state.counts > 1e-8 * max(1.0, state.counts.sum()))
@@ -286,18 +286,15 @@ def merges(component: Any, state: State, losses: Any, *, limit: int = 30) -> lis
     counts[rows, right] = 0.0
     alpha = state.concentration.mean
     promise = gain + _stick_evidence(counts, alpha) - _stick_evidence(state.counts, alpha)
-    # The loss of entropy needs a pass over the data, so only promising pairs are tried; it is never
-    # negative.
-    best = np.argsort(-promise, kind="stable")[:limit]
+    # The loss of entropy needs a pass over the data, so only thirty promising pairs are tried; it
+    # is never negative.
+    best = np.argsort(-promise, kind="stable")[:30]
     best = best[promise[best] > 0]
     pairs = [(int(left[i]), int(right[i])) for i in best]
-    return _take(state, pairs, gain[best] - losses(pairs)) if pairs else []
-
-
-def _take(state: State, pairs: list[tuple[int, int]], gains: np.ndarray) -> list[tuple[int, int]]:
-    """Disjoint pairs, best first, as long as each raises the bound."""
-    counts, alpha = state.counts.copy(), state.concentration.mean
+    if not pairs:
+        return []
     taken: list[tuple[int, int]] = []
+    gains, counts = gain[best] - losses(pairs), state.counts
     for index in np.argsort(-gains, kind="stable"):
         a, b = pairs[index]
         if any(a in pair or b in pair for pair in taken):
@@ -320,12 +317,9 @@ def pair_losses(R: Array, weights: Weights, pairs: list[tuple[int, int]]) -> np.
     """Entropy that a block gives up when the responsibilities (k, b) of each pair are added."""
     R = to_numpy(R)
     w = 1.0 if weights is None else to_numpy(weights)
-    entropy = {k: _plogp(R[k]) for k in {k for pair in pairs for k in pair}}
-    return np.array([np.sum(w * (_plogp(R[a] + R[b]) - entropy[a] - entropy[b])) for a, b in pairs])
-
-
-def _plogp(p: np.ndarray) -> np.ndarray:
-    return p * np.log(np.where(p > 0, p, 1.0))
+    entropy = {k: xlogy(R[k], R[k]) for k in {k for pair in pairs for k in pair}}
+    unions = ((a, b, R[a] + R[b]) for a, b in pairs)
+    return np.array([np.sum(w * (xlogy(p, p) - entropy[a] - entropy[b])) for a, b, p in unions])
 
 
 def merged(state: State, pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:

@@ -71,12 +71,11 @@ class Chain(NamedTuple):
     component: Any
     Z: np.ndarray
     X: np.ndarray
-    visit: Any = visit
 
     @classmethod
-    def of(cls, component: Any, Z: np.ndarray, visit: Any = visit) -> Chain:
+    def of(cls, component: Any, Z: np.ndarray) -> Chain:
         """The chain of objects with features ``Z`` (q, n)."""
-        return cls(component, Z, component.points(Z), visit)
+        return cls(component, Z, component.points(Z))
 
     def walk(
         self, labels: np.ndarray, order: np.ndarray, choices: Any, rng: Any, log_alpha: float
@@ -94,7 +93,7 @@ class Chain(NamedTuple):
             slots = max(k, int(occupied.max()) + 1) + room
             counts = np.bincount(occupied[occupied >= 0], minlength=slots).astype(np.int64)
             table = self.component.seats(sums(self.Z, occupied, slots), counts, len(labels))
-            position, more = self.visit(table, X, now, choices, uniforms, log_alpha, position)
+            position, more = visit(table, X, now, choices, uniforms, log_alpha, position)
             log_chance, room = log_chance + more, 2 * room
         labels = labels.copy()
         labels[order] = now

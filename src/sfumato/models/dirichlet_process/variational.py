@@ -332,20 +332,22 @@ class Tree(NamedTuple):
         m, n_nodes = len(counts), 2 * len(counts) - 1
         sums, counts = np.pad(sums, ((0, m - 1), (0, 0))), np.pad(counts, (0, m - 1))
         pairs, own, gains = [], np.zeros(n_nodes), np.full((n_nodes, n_nodes), -np.inf)
-        alive: list[int] = []
+        alive = list(range(m))
 
         def value(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
             return component.log_evidence(sums) + gammaln(counts) + log_alpha
 
         own[:m] = value(sums[:m], counts[:m])
-        for node in range(n_nodes):
-            if node >= m:
-                a, b = divmod(int(gains.argmax()), n_nodes)
-                pairs.append((a, b))
-                sums[node], counts[node] = sums[a] + sums[b], counts[a] + counts[b]
-                own[node] = own[a] + own[b] + gains[a, b]
-                gains[[a, b]] = gains[:, [a, b]] = -np.inf
-                alive = [other for other in alive if other not in (a, b)]
+        left, right = np.triu_indices(m, 1)
+        union = value(sums[left] + sums[right], counts[left] + counts[right])
+        gains[left, right] = union - own[left] - own[right]
+        for node in range(m, n_nodes):
+            a, b = divmod(int(gains.argmax()), n_nodes)
+            pairs.append((a, b))
+            sums[node], counts[node] = sums[a] + sums[b], counts[a] + counts[b]
+            own[node] = own[a] + own[b] + gains[a, b]
+            gains[[a, b]] = gains[:, [a, b]] = -np.inf
+            alive = [other for other in alive if other not in (a, b)]
             union = value(sums[alive] + sums[node], counts[alive] + counts[node])
             gains[alive, node] = union - own[alive] - own[node]
             alive.append(node)

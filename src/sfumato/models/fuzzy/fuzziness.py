@@ -6,16 +6,12 @@ them by the factor  2 m l / (m - 1)  at most, where l is the largest eigenvalue 
     F = sum_i a_i (x_i - v)(x_i - v)' / |x_i - v|^2 / sum_i a_i
 
 so they stay together if and only if  m >= 1 / (1 - 2 l)  (Yu, Cheng and Huang 2004, for a center
-that all clusters share). Taken within the clusters, F tells how round they are: l = 1 / d for round
-ones in d features. At the least such m
-
-- a cluster is not cut, however many centers it gets: noise leaves all memberships equal,
-- clusters that differ are told apart, since the same bound for all objects together is higher,
-- memberships are close to posterior probabilities of normal clusters, for which m = 1 + 2 / d:
-  then  u_ij ~ |x_i - c_j|^-d,  the density of a normal cluster of unknown scale.
-
-For sums of absolute differences the same steps, with Laplace's density, give half of m - 1. The
-clusters are those of k-means on a sample: they are needed for their residuals only.
+that all clusters share). Taken within the clusters of k-means on a sample, F tells how round they
+are: l = 1 / d for round ones in d features. At the least such m no cluster is cut, however many
+centers it gets, clusters that differ are told apart, and memberships are close to posterior
+probabilities of normal clusters, for which m = 1 + 2 / d:  u_ij ~ |x_i - c_j|^-d  is the density of
+a normal cluster of unknown scale. For sums of absolute differences the same steps, with Laplace's
+density, give half of m - 1.
 """
 
 from __future__ import annotations
