@@ -85,9 +85,7 @@ class BetaBinomial(ScalarPair):
 
     @property
     def mode(self) -> Any:
-        """Most probable value; NaN where a = b <= 1: a flat density, or two peaks of the
-        same kind.
-        """
+        """Most probable value; NaN where a = b <= 1: a flat density, or two equal peaks."""
         return _peak(self._both())[..., 0][()]
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
@@ -185,8 +183,7 @@ class DirichletMultinomial(ConjugatePair):
     def mode(self) -> Any:
         """Most probable probabilities (..., d); 0 where the concentration is 1 or less.
 
-        Where all are, it is the corner of the largest, and NaN if several are largest: a flat
-        density, or peaks of the same kind.
+        Where all are, it is the corner of the largest, and NaN if several are largest.
         """
         return _peak(self.concentration)
 
@@ -207,10 +204,7 @@ class DirichletMultinomial(ConjugatePair):
         return _shares(np.where((gamma > 0).any(axis=-1, keepdims=True), gamma, corner))
 
     def predictive(self, total: ArrayLike = 1) -> Any:
-        """Distribution of the next row of counts that sums to ``total``.
-
-        Dirichlet-multinomial (scipy); for a single prior.
-        """
+        """Dirichlet-multinomial (scipy) of the next row with sum ``total``; for a single prior."""
         self._require_single("predictive")
         total = check_number(total, "total", low=0, integer=True)
         return stats.dirichlet_multinomial(self.concentration, total)
@@ -437,9 +431,7 @@ class ParetoUniform(_NonnegativePair):
         return np.asarray(self.bound)[()]
 
     def predictive(self) -> Any:
-        """Distribution of the next number (scipy): flat up to the bound, then a power of the
-        number.
-        """
+        """Distribution of the next number (scipy): flat up to the bound, then a power of it."""
         return uniform_pareto(self.shape, scale=self.bound)
 
     def _log_ratio(self, statistics: Largest) -> Any:

@@ -440,9 +440,7 @@ class NormalInverseWishart(_JointPair):
         return df, self.scale * factor[..., None, None]
 
     def predictive(self) -> Any:
-        """Distribution of the next observation: multivariate Student t (scipy), for one prior: of
-        many, take ``posterior[i]``.
-        """
+        """Distribution of the next observation: multivariate Student t (scipy), for one prior."""
         self._require_single("predictive", "index it, or use log_predictive")
         df, shape = self._student()
         return stats.multivariate_t(self.mean, shape, float(df))

@@ -91,11 +91,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
     """
 
     _relative = False
-
-    @property
-    def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature."""
-        return True
+    unit_free = True
 
     def __init__(
         self,

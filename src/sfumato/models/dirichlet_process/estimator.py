@@ -138,12 +138,7 @@ class DirichletProcessMixture(Clusterer):
     """
 
     chooses_n_clusters = "always"
-
-    @property
-    def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature."""
-        return True
-
+    unit_free = True
     _posterior: variational.Approximation | sampling.Posterior
 
     def __init__(

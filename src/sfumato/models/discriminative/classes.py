@@ -128,15 +128,14 @@ def _labels(y: np.ndarray, name: str) -> np.ndarray:
                 f"{name}.astype(str)"
             )
         return y
-    missing = np.array(
-        [_is_missing(value) for value in y.tolist()] if y.dtype.kind == "O" else y != y
-    )
+    objects = y.dtype.kind == "O"
+    missing = np.array([_is_missing(value) for value in y.tolist()]) if objects else y != y
     if missing.any():
         raise ValueError(
             f"{name} has missing classes ({np.count_nonzero(missing)} of {len(missing)}): drop "
             "those rows"
         )
-    y = _plain(y, name) if y.dtype.kind == "O" else y
+    y = _plain(y, name) if objects else y
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError(f"{name} contains infinity, which is no class: drop those rows")
     if y.dtype.kind == "f" and np.any(y != np.floor(y)):
@@ -150,22 +149,19 @@ def _labels(y: np.ndarray, name: str) -> np.ndarray:
 def _plain(y: np.ndarray, name: str) -> np.ndarray:
     """Objects that are all strings, as they are, or all numbers, as numbers."""
     values = y.tolist()
-    odd = [type(value).__name__ for value in values if not isinstance(value, (str, numbers.Real))]
     if all(isinstance(value, str) for value in values):
         return y
-    made = np.array(
-        [v if isinstance(v, (str, numbers.Integral)) else float(v) for v in values if not odd]
-    )
-    problem = ""
+    odd = [type(value).__name__ for value in values if not isinstance(value, (str, numbers.Real))]
     if odd:
         problem = f"must hold integers or strings, got a {odd[0]}"
     elif any(isinstance(value, str) for value in values):
         problem = "mixes strings and other classes"
-    elif made.dtype.kind == "O":
+    else:
+        made = np.array([v if isinstance(v, numbers.Integral) else float(v) for v in values])
+        if made.dtype.kind != "O":
+            return made
         problem = "holds integers of more than 64 bits"
-    if problem:
-        raise TypeError(f"{name} {problem}: make them strings, e.g. [str(c) for c in {name}]")
-    return made
+    raise TypeError(f"{name} {problem}: make them strings, e.g. [str(c) for c in {name}]")
 
 
 def _is_missing(value: Any) -> bool:

@@ -68,8 +68,7 @@ class DiscriminativeClustering(Clusterer):
         Starts, in turn from k-means within classes and from plain k-means; with more than 40 000
         objects they compete on 20 000.
     max_iter : int, default 500
-        Iterations of L-BFGS at each bandwidth, or improving passes of the online algorithm over the
-        data.
+        Iterations of L-BFGS at each bandwidth, or improving passes of the online algorithm.
     tol : float, default 1e-8
         Change of the objective per object at which to stop; never below 1e-4 for passes of the
         online algorithm.
@@ -319,9 +318,7 @@ class DiscriminativeClustering(Clusterer):
         return self._new_at(rows.map(self._assign), n_clusters, X)
 
     def predict_class_proba(self, X: ArrayLike) -> Any:
-        """Class probabilities (n_new, n_classes) of new objects: memberships times the class
-        distributions of the clusters.
-        """
+        """Class probabilities (n_new, n_classes) of new objects, by their memberships."""
         memberships = self.predict_proba(X)
         return memberships @ asarray_like(self.class_distributions_, memberships)
 

@@ -134,9 +134,7 @@ def power(U: np.ndarray, rule: Rule) -> np.ndarray:
     return U if rule.temperature is not None else U**rule.fuzzifier
 
 
-def memberships(
-    problem: Problem, D: np.ndarray, start: np.ndarray | None = None
-) -> tuple[np.ndarray, float]:
+def memberships(problem: Problem, D: np.ndarray, start: Any = None) -> tuple[np.ndarray, float]:
     """Memberships (n, k), the noise last, and the objective; linked rows go on from ``start``."""
     rule, w = problem.rule, problem.weights
     U, costs = _share(D, rule)
