@@ -167,7 +167,7 @@ def test_the_online_rule_compares_with_the_class_of_the_sample():
     of_centers = numeric_gradient(lambda m: cost(m, logits), centers)
     of_logits = numeric_gradient(lambda gamma: cost(centers, gamma), logits)
     np.testing.assert_allclose(
-        discriminative.drift(X, classes, Y, Y, log_psi(logits), centers), -of_centers / 2, atol=1e-6
+        discriminative.pull(X, Y, classes, log_psi(logits), centers, 1.0), -of_centers, atol=1e-6
     )
     psi = np.exp(log_psi(logits))
     corrected = Y.sum(axis=0)[:, None] * psi - Y.T @ classes

@@ -9,6 +9,10 @@ does any part of the way there,  eta M(U) + (1 - eta) U  with M(U) the update an
 line from U to M(U) climbs all along (the homotopy of Baum and Sell). A polynomial
 with negative coefficients is made nonnegative by adding a constant times  sum over the rows of
 (sum_r u_ir)^d,  which is constant on the simplex: ``offset`` adds such a constant to the gradient.
+
+Baum and Eagon (1967). An inequality with applications to statistical estimation for probabilistic
+functions of Markov processes. Bulletin of the AMS 73. Baum and Sell (1968). Growth transformations
+for functions on manifolds. Pacific Journal of Mathematics 27.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ class Growth(NamedTuple):
 
 
 def growth_step(U: np.ndarray, gradient: np.ndarray, *, rate: float = 1.0) -> np.ndarray:
-    """Memberships after one growth transform; rows whose gradient is zero stay as they are.
+    """Memberships (n, k) after one growth transform; rows whose gradient is zero stay.
 
     Parameters
     ----------
@@ -47,17 +51,6 @@ def growth_step(U: np.ndarray, gradient: np.ndarray, *, rate: float = 1.0) -> np
     rate : float, default=1.0
         Part of the way to the transform to go, eta in (0, 1]; any climbs.
 
-    Returns
-    -------
-    memberships : array of shape (n, k)
-
-    References
-    ----------
-    Baum and Eagon (1967). An inequality with applications to statistical estimation for
-    probabilistic functions of Markov processes. Bulletin of the AMS 73.
-    Baum and Sell (1968). Growth transformations for functions on manifolds. Pacific Journal of
-    Mathematics 27.
-
     Examples
     --------
     >>> import numpy as np
@@ -65,7 +58,7 @@ def growth_step(U: np.ndarray, gradient: np.ndarray, *, rate: float = 1.0) -> np
     >>> growth_step(np.array([[0.5, 0.5]]), np.array([[3.0, 1.0]]))
     array([[0.75, 0.25]])
     """
-    U, gradient = np.asarray(U, dtype=np.float64), np.asarray(gradient, dtype=np.float64)
+    U, gradient = (np.asarray(part, dtype=np.float64) for part in (U, gradient))
     if gradient.shape != U.shape:
         raise ValueError(f"gradient must have the shape {U.shape} of U, got {gradient.shape}")
     if not (np.isfinite(U).all() and (U >= 0).all()):
@@ -93,7 +86,7 @@ def maximize(
     max_iter: int = 1000,
     tol: float = 1e-9,
 ) -> Growth:
-    """A local maximum of a polynomial over memberships, by growth transforms from ``U``.
+    """A local maximum of a polynomial over memberships, with its history, as a ``Growth``.
 
     Parameters
     ----------
@@ -108,19 +101,8 @@ def maximize(
         slower.
     rate : float, default=1.0
         Part of the way of every growth transform, in (0, 1], as in ``growth_step``.
-    max_iter : int, default=1000
-    tol : float, default=1e-9
-        Relative change of the value at which to stop.
-
-    Returns
-    -------
-    growth : Growth
-        Memberships, value, history, number of steps, and whether the search settled.
-
-    References
-    ----------
-    Baum and Sell (1968). Growth transformations for functions on manifolds. Pacific Journal of
-    Mathematics 27.
+    max_iter, tol : int, float
+        Steps at most, and the relative change of the value at which to stop.
 
     Examples
     --------
@@ -144,6 +126,5 @@ def maximize(
         return growth_step(U, np.asarray(gradient) + offset, rate=rate), float(value)
 
     run = loop.iterate(step, start, max_iter=max_iter, tol=tol)
-    return Growth(
-        run.state, float(polynomial(run.state)[0]), run.history, run.n_iter, run.converged
-    )
+    value = float(polynomial(run.state)[0])
+    return Growth(run.state, value, run.history, run.n_iter, run.converged)

@@ -6,17 +6,25 @@ that learning in batches is a chain of posteriors, and a posterior has everythin
 Parameters may be arrays: then one object holds many priors, and ``data`` many data sets, one for
 each leading index. Missing numbers (NaN) are left out; the classes of vectors
 (``DirichletMultinomial``, ``NormalInverseWishart``) refuse vectors in which some are missing.
+
+References: Gelman et al. (2013), Bayesian Data Analysis, 3rd edition, chapters 2 and 3; for
+``ParetoUniform`` DeGroot (1970), Optimal Statistical Decisions, section 9.7.
 """
 
-from .counts import BetaBinomial, DirichletMultinomial
-from .kernel import Moments
+from .counts import (
+    BetaBinomial,
+    DirichletMultinomial,
+    GammaExponential,
+    GammaPoisson,
+    ParetoUniform,
+)
 from .normal import (
+    Moments,
     NormalInverseGamma,
     NormalInverseWishart,
     NormalKnownMean,
     NormalKnownVariance,
 )
-from .rates import GammaExponential, GammaPoisson, ParetoUniform
 
 __all__ = [
     "BetaBinomial",

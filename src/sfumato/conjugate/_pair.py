@@ -1,12 +1,16 @@
-"""What every conjugate pair shares: immutable parameters, checked data, and three verbs on
-statistics.
+"""What every conjugate pair shares: immutable parameters, checked data, posterior and evidence.
+
+    log evidence = log Z(posterior) - log Z(prior) + sum of weight * log h(x)
+
+with  Z  the integral of the unnormalised prior and  h  the part of the likelihood that holds no
+parameter.
 """
 
 from __future__ import annotations
 
 import reprlib
 from abc import ABC, abstractmethod
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any, NamedTuple, Self
 
@@ -14,26 +18,8 @@ import numpy as np
 
 from ..array.types import ArrayLike, RandomState, Weights
 from ..array.validation import as_generator, check_number, refuse_mask
-from .kernel import Moments
 
-__all__ = ["MOST", "ConjugatePair", "Joint", "NormalizedPair", "ScalarPair", "Size"]
-
-MOST = 1e300  # sums of a few counts or rates up to this size are still finite
 Size = int | tuple[int, ...] | None  # shape of a sample, as in NumPy
-
-
-def spread_weight(weight: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:
-    """Checked weights, one for each observation."""
-    if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
-        raise ValueError(
-            f"weight must be finite and nonnegative, got {reprlib.repr(weight.tolist())}"
-        )
-    try:
-        return np.broadcast_to(weight, leading)
-    except ValueError as error:
-        raise ValueError(
-            f"weight must have one number for each observation, {leading}, got shape {weight.shape}"
-        ) from error
 
 
 def as_numbers(value: object, name: str) -> np.ndarray:
@@ -45,38 +31,12 @@ def as_numbers(value: object, name: str) -> np.ndarray:
         raise ValueError(
             f"{name} must be an array, got rows of different lengths: {reprlib.repr(value)}"
         ) from error
-    real = array.dtype.kind in "biuf" or (
-        array.dtype.kind == "O" and all(isinstance(entry, Real) for entry in array.ravel())
-    )
-    if not real:
+    objects = array.ravel() if array.dtype.kind == "O" else ["text"]
+    if array.dtype.kind not in "biuf" and not all(isinstance(entry, Real) for entry in objects):
         raise TypeError(
             f"{name} must hold numbers, got {reprlib.repr(value)} of dtype {array.dtype}"
         )
     return array.astype(np.float64)
-
-
-def frozen(value: object) -> Any:
-    """A read-only float64 copy; a plain number for a single one."""
-    array = np.array(value, dtype=np.float64)
-    array.flags.writeable = False
-    return array[()] if array.ndim == 0 else array
-
-
-def check_positive(
-    value: object, name: str, *, above: float | np.ndarray = 0.0, most: float = np.inf
-) -> np.ndarray:
-    """``value`` as an array of finite numbers greater than ``above``, none more than ``most``."""
-    array = check_finite(value, name, f"greater than {np.max(above):g} and finite")
-    if not (array > above).all():
-        raise ValueError(
-            f"{name} must be greater than {np.max(above):g}, got {reprlib.repr(value)}"
-        )
-    if (array > most).any():
-        raise ValueError(
-            f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: larger numbers do not "
-            "add up"
-        )
-    return array
 
 
 def check_finite(value: object, name: str, wanted: str = "finite") -> np.ndarray:
@@ -89,27 +49,36 @@ def check_finite(value: object, name: str, wanted: str = "finite") -> np.ndarray
     return array
 
 
-def check_level(level: float) -> tuple[float, float]:
-    """Lower and upper probability of the equal-tailed interval of this level."""
+def check_positive(
+    value: object, name: str, *, above: float = 0.0, most: float = 1e300
+) -> np.ndarray:
+    """``value`` as an array of numbers greater than ``above``; a few of them have a finite sum."""
+    array = check_finite(value, name, f"greater than {above:g} and finite")
+    if not (array > above).all():
+        raise ValueError(f"{name} must be greater than {above:g}, got {reprlib.repr(value)}")
+    if (array > most).any():
+        raise ValueError(
+            f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: larger numbers do not "
+            "add up"
+        )
+    return array
+
+
+def quantiles(distribution: Any, level: float, otherwise: Any = np.nan) -> tuple[Any, Any]:
+    """Ends of the equal-tailed interval; ``otherwise`` where it is too narrow for scipy."""
     level = check_number(level, "level", low=0, high=1, strict=True)
-    return (1 - level) / 2, (1 + level) / 2
-
-
-def quantiles(distribution: Any, level: float) -> tuple[Any, Any]:
-    """Ends of the equal-tailed interval of a scipy distribution."""
-    low, high = check_level(level)
     with np.errstate(all="ignore"):
-        return distribution.ppf(low)[()], distribution.ppf(high)[()]
+        low, high = (np.asarray(distribution.ppf((1 + sign * level) / 2)) for sign in (-1, 1))
+    return (
+        np.where(np.isnan(low), otherwise, low)[()],
+        np.where(np.isnan(high), otherwise, high)[()],
+    )
 
 
 def as_shape(size: Size) -> tuple[int, ...]:
     """``size`` as in NumPy: nothing, a number or a shape."""
-    if size is None:
-        return ()
-    return tuple(
-        check_number(part, "size", low=0, integer=True)
-        for part in (size if isinstance(size, (tuple, list)) else (size,))
-    )
+    parts = () if size is None else size if isinstance(size, (tuple, list)) else (size,)
+    return tuple(check_number(part, "size", low=0, integer=True) for part in parts)
 
 
 class Joint(NamedTuple):
@@ -119,12 +88,23 @@ class Joint(NamedTuple):
     variance: Any
 
 
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Weighted sums over observations, which add up."""
+
+    def __add__(self, other: Any) -> Self:
+        return type(self)(*(a + b for a, b in zip(self._parts(), other._parts(), strict=True)))
+
+    def _parts(self) -> list[Any]:
+        """The sums, the weight or the number of events first."""
+        return list(vars(self).values())
+
+
 class ConjugatePair(ABC):
     """A prior that data of its likelihood turn into a posterior of the same class."""
 
     _event: dict[str, int] = {}  # dimensions of a parameter that belong to one prior; 0 unless said
-    _observation = 0  # dimensions of one observation
-    _missing = True  # whether single numbers may be missing
+    _observation = 0  # dimensions of one observation; single numbers may be missing
     _statistics: type  # class of the sufficient statistics
 
     @abstractmethod
@@ -137,23 +117,26 @@ class ConjugatePair(ABC):
 
     @abstractmethod
     def _posterior_parameters(self, statistics: Any) -> dict[str, Any]:
-        """Parameters of the posterior."""
+        """Parameters of the posterior, those that stay as they are left out."""
 
-    @abstractmethod
+    def _log_normalizer(self) -> Any:
+        """log Z of the prior."""
+        raise NotImplementedError
+
     def _log_ratio(self, statistics: Any) -> Any:
         """Log of the expected likelihood, without its parameter-free part."""
+        return self.update(statistics)._log_normalizer() - self._log_normalizer()
 
-    @abstractmethod
-    def _log_base(self, data: np.ndarray, weight: Weights) -> Any:
+    def _log_base(self, data: np.ndarray, weight: np.ndarray) -> Any:
         """Weighted sum of the log likelihood's parameter-free part, for checked data."""
+        return np.zeros(weight.shape[:-1])
 
     def statistics(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
         """Sufficient statistics of the data; they add up.
 
         Parameters
         ----------
-        data : array of shape (..., n) or (..., n, d)
-        weight : array broadcastable to (..., n), optional
+        data, weight : as in ``posterior``
 
         Returns
         -------
@@ -161,10 +144,12 @@ class ConjugatePair(ABC):
             Successes and failures (``BetaBinomial``), counts (..., d) (``DirichletMultinomial``),
             or ``Moments`` (normal data).
         """
-        data, weight = self._check(data, weight)
+        return self._statistics_of(*self._check(data, weight))
+
+    def _statistics_of(self, data: np.ndarray, weight: np.ndarray) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
             statistics = self._summarize(data, weight)
-        if not _all_finite(_numbers(statistics)):
+        if not all(np.isfinite(part).all() for part in _parts(statistics)):
             raise ValueError(
                 f"data has values as large as {np.abs(data).max(initial=0.0):.0e} and weights up "
                 f"to {weight.max(initial=0.0):.0e}, "
@@ -189,44 +174,17 @@ class ConjugatePair(ABC):
                 f"statistics must be those of {name}, as {name}.statistics(data) gives them, got "
                 f"{reprlib.repr(statistics)}"
             )
-        first = np.shape(_numbers(statistics)[0])
-        self._check_leading_shape(
-            first if isinstance(statistics, (tuple, Moments)) else first[:-1], "statistics"
-        )
+        leading = np.shape(_parts(statistics)[0])
+        leading = leading if isinstance(statistics, Statistics) else leading[:-1]
+        self._check_leading_shape(leading, "statistics")
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            parameters = self._posterior_parameters(statistics)
+            parameters = self._parameters() | self._posterior_parameters(statistics)
         try:
             return type(self)(**parameters)
         except ValueError as error:
             raise ValueError(
                 f"data and prior are too far apart, or too large, to add up: change units ({error})"
             ) from error
-
-    def log_predictive(self, data: ArrayLike) -> Any:
-        """Log predictive density (or probability) of each observation on its own; 0 where missing.
-
-        Parameters
-        ----------
-        data : array of shape (..., n) or (..., n, d)
-
-        Returns
-        -------
-        log_predictive : array of shape (..., n)
-        """
-        data, weight = self._check(data, None)
-        with np.errstate(all="ignore"):
-            return _require_finite(self._log_predictive(data, weight), "log_predictive")
-
-    def _log_predictive(self, data: np.ndarray, weight: np.ndarray) -> Any:
-        """The evidence of checked observations, each as a data set of its own."""
-        each = type(self)(
-            **{
-                name: np.expand_dims(value, np.ndim(value) - self._event.get(name, 0))
-                for name, value in self._parameters().items()
-            }
-        )
-        data, weight = np.expand_dims(data, data.ndim - self._observation), weight[..., None]
-        return each._log_ratio(each._summarize(data, weight)) + each._log_base(data, weight)
 
     def posterior(self, data: ArrayLike, weight: ArrayLike | None = None) -> Self:
         """Posterior after seeing the data.
@@ -244,24 +202,40 @@ class ConjugatePair(ABC):
         """
         return self.update(self.statistics(data, weight))
 
-    def log_evidence(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
-        """Log probability of the data with the parameters integrated out, one number for each data
-        set.
+    def log_predictive(self, data: ArrayLike) -> Any:
+        """Log predictive density (or probability) (..., n) of each observation on its own; 0 where
+        missing.
 
         Parameters
         ----------
         data : array of shape (..., n) or (..., n, d)
-        weight : array broadcastable to (..., n), optional
-
-        Returns
-        -------
-        log_evidence : array of shape (...)
         """
+        data, weight = self._check(data, None)
         with np.errstate(all="ignore"):
-            log_evidence = self._log_ratio(self.statistics(data, weight)) + self._log_base(
-                *self._check(data, weight)
-            )
-            return _require_finite(log_evidence, "log_evidence")
+            return _require_finite(self._log_predictive(data, weight), "log_predictive")
+
+    def _log_predictive(self, data: np.ndarray, weight: np.ndarray) -> Any:
+        """The evidence of checked observations, each as a data set of its own."""
+        each = type(self)(
+            **{
+                name: np.expand_dims(value, np.ndim(value) - self._event.get(name, 0))
+                for name, value in self._parameters().items()
+            }
+        )
+        data, weight = np.expand_dims(data, data.ndim - self._observation), weight[..., None]
+        return each._log_ratio(each._summarize(data, weight)) + each._log_base(data, weight)
+
+    def log_evidence(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
+        """Log probability (...) of each data set with the parameters integrated out.
+
+        Parameters
+        ----------
+        data, weight : as in ``posterior``
+        """
+        data, weight = self._check(data, weight)
+        with np.errstate(all="ignore"):
+            ratio = self._log_ratio(self._statistics_of(data, weight))
+            return _require_finite(ratio + self._log_base(data, weight), "log_evidence")
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -272,9 +246,8 @@ class ConjugatePair(ABC):
         )
 
     def __hash__(self) -> int:
-        return hash(
-            (type(self), *(np.asarray(value).tobytes() for value in self._parameters().values()))
-        )
+        values = self._parameters().values()
+        return hash((type(self), *(np.asarray(value).tobytes() for value in values)))
 
     def __getitem__(self, index: object) -> Self:
         """The priors at ``index`` of the leading shape."""
@@ -283,22 +256,27 @@ class ConjugatePair(ABC):
     @property
     def batch_shape(self) -> tuple[int, ...]:
         """Leading shape of the parameters: () for a single prior."""
-        name, value = next(iter(self._parameters().items()))
+        return self._leading(*next(iter(self._parameters().items())))
+
+    def _leading(self, name: str, value: ArrayLike) -> tuple[int, ...]:
         return np.shape(value)[: np.ndim(value) - self._event.get(name, 0)]
+
+    def _require_single(self, name: str, way: str = "index it") -> None:
+        if self.batch_shape:
+            raise ValueError(
+                f"{name} is for one prior, and this object holds {self.batch_shape}: {way}"
+            )
 
     def _parameters(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
-    def _positive(self, *names: str, most: float = np.inf) -> dict[str, np.ndarray]:
-        """The parameters of these names, checked to be positive numbers up to ``most``."""
-        return {name: check_positive(getattr(self, name), name, most=most) for name in names}
+    def _positive(self, *names: str) -> dict[str, np.ndarray]:
+        """The parameters of these names, checked to be positive numbers."""
+        return {name: check_positive(getattr(self, name), name) for name in names}
 
     def _freeze(self, **parameters: Any) -> None:
         """Store the parameters, broadcast to one leading shape and read-only."""
-        shapes = {
-            name: np.shape(v)[: np.ndim(v) - self._event.get(name, 0)]
-            for name, v in parameters.items()
-        }
+        shapes = {name: self._leading(name, value) for name, value in parameters.items()}
         try:
             leading = np.broadcast_shapes(*shapes.values())
         except ValueError as error:
@@ -307,13 +285,12 @@ class ConjugatePair(ABC):
                 f"parameters must have one leading shape, or shapes that broadcast, got {found}"
             ) from error
         for name, value in parameters.items():
-            tail = np.shape(value)[np.ndim(value) - self._event.get(name, 0) :]
-            object.__setattr__(self, name, frozen(np.broadcast_to(value, leading + tail)))
+            array = np.array(np.broadcast_to(value, leading + value.shape[len(shapes[name]) :]))
+            array.flags.writeable = False
+            object.__setattr__(self, name, array[()] if array.ndim == 0 else array)
 
     def _check(self, data: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Data with missing numbers set to zero, and weights of the same leading shape, zero where
-        a number is missing.
-        """
+        """Data and weights of one leading shape, both zero where a number is missing."""
         data = as_numbers(data, "data")
         if data.ndim <= self._observation:
             what = "(..., n)" if not self._observation else "(..., n, d)"
@@ -324,16 +301,25 @@ class ConjugatePair(ABC):
         if np.isinf(data).any():
             raise ValueError("data contains infinity: drop or clip those observations")
         missing = np.isnan(data)
-        if missing.any() and not self._missing:
+        if missing.any() and self._observation:
             raise ValueError(
                 f"data contains NaN, and a {type(self).__name__} observation is one vector, of "
                 "which no entry may be missing: drop those rows"
             )
-        leading = data.shape if not self._observation else data.shape[:-1]
+        leading = data.shape[: data.ndim - self._observation]
         self._check_leading_shape(leading[:-1], "data")
-        weight = spread_weight(
-            np.ones(()) if weight is None else as_numbers(weight, "weight"), leading
-        )
+        weight = np.ones(()) if weight is None else as_numbers(weight, "weight")
+        if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
+            raise ValueError(
+                f"weight must be finite and nonnegative, got {reprlib.repr(weight.tolist())}"
+            )
+        try:
+            weight = np.broadcast_to(weight, leading)
+        except ValueError as error:
+            raise ValueError(
+                f"weight must have one number for each observation, {leading}, got shape "
+                f"{weight.shape}"
+            ) from error
         if missing.any():
             data, weight = np.where(missing, 0.0, data), np.where(missing, 0.0, weight)
         return data, weight
@@ -372,29 +358,12 @@ class ScalarPair(ConjugatePair):
         return np.minimum(drawn, np.finfo(np.float64).max)[()]  # as large as numbers go
 
 
-class NormalizedPair(ConjugatePair):
-    """A pair whose expected likelihood is the posterior's normalizing constant over the prior's."""
-
-    @abstractmethod
-    def _log_normalizer(self) -> Any:
-        """log Z of the prior."""
-
-    def _log_ratio(self, statistics: Any) -> Any:
-        return self.update(statistics)._log_normalizer() - self._log_normalizer()
-
-
-def _numbers(statistics: ArrayLike) -> tuple[Any, ...]:
-    if isinstance(statistics, Moments):
-        return statistics.count, statistics.mean, statistics.scatter
-    return tuple(statistics) if isinstance(statistics, tuple) else (statistics,)
-
-
-def _all_finite(parts: tuple[Any, ...]) -> bool:
-    return all(bool(np.isfinite(part).all()) for part in parts)
+def _parts(statistics: Any) -> list[Any]:
+    return statistics._parts() if isinstance(statistics, Statistics) else [statistics]
 
 
 def _require_finite(values: ArrayLike, name: str) -> Any:
-    if not _all_finite((values,)):
+    if not np.isfinite(values).all():
         raise ValueError(
             f"{name} overflows: data and prior are too far apart, or too large, for floating "
             "point: change units"

@@ -1,4 +1,6 @@
-"""Counts: successes out of trials, and counts over categories."""
+"""Counts, rates and bounds: successes out of trials, counts over categories, events in time,
+and numbers up to an unknown bound.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,19 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from scipy.special import gammaln
+from scipy.special import betaln, gammaln
 
-from ..array.types import ArrayLike, RandomState, Weights
+from ..array.types import Array, ArrayLike, RandomState, Weights
 from ..array.validation import as_generator, check_number
-from ._pair import MOST, ConjugatePair, ScalarPair, Size, as_shape, check_level, check_positive
-from .kernel import Tally, dirichlet_log_ratio, log_binomial
+from ._pair import ConjugatePair, ScalarPair, Size, Statistics, as_shape, check_positive, quantiles
 
-__all__ = ["BetaBinomial", "DirichletMultinomial"]
+
+@dataclass(frozen=True, eq=False)
+class Tally(Statistics):
+    """Successes and failures."""
+
+    successes: Any
+    failures: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +37,6 @@ class BetaBinomial(ScalarPair):
         Prior successes and failures.
     trials : int or array of shape (...), default=1
         Trials of each observation; 1 for yes or no.
-
-    References
-    ----------
-    Gelman et al. (2013). Bayesian Data Analysis, 3rd edition, section 2.4.
 
     Examples
     --------
@@ -52,32 +55,23 @@ class BetaBinomial(ScalarPair):
         trials = check_positive(self.trials, "trials", most=2.0**53)
         if (trials != np.floor(trials)).any():
             raise ValueError(f"trials must be a whole number, got {self.trials!r}")
-        self._freeze(**self._positive("a", "b", most=MOST), trials=trials)
+        self._freeze(**self._positive("a", "b"), trials=trials)
 
-    def _check(self, data: Any, weight: Any) -> Any:
+    def _check(self, data: ArrayLike, weight: ArrayLike | None) -> Any:
         data, weight = super()._check(data, weight)
-        if (
-            (data < 0).any()
-            or (data > np.asarray(self.trials)[..., None]).any()
-            or (data != np.floor(data)).any()
-        ):
+        beyond = (data < 0) | (data > np.asarray(self.trials)[..., None])
+        if (beyond | (data != np.floor(data))).any():
             raise ValueError(
                 f"data must be whole numbers from 0 to trials={self.trials}, NaN where missing"
             )
         return data, weight
 
     def _summarize(self, data: np.ndarray, weight: Weights) -> Tally:
-        return Tally(
-            (weight * data).sum(axis=-1),
-            (weight * (np.asarray(self.trials)[..., None] - data)).sum(axis=-1),
-        )
+        failures = np.asarray(self.trials)[..., None] - data
+        return Tally((weight * data).sum(axis=-1), (weight * failures).sum(axis=-1))
 
     def _posterior_parameters(self, statistics: Tally) -> dict[str, Any]:
-        return {
-            "a": self.a + statistics.successes,
-            "b": self.b + statistics.failures,
-            "trials": self.trials,
-        }
+        return {"a": self.a + statistics.successes, "b": self.b + statistics.failures}
 
     @property
     def distribution(self) -> Any:
@@ -91,14 +85,12 @@ class BetaBinomial(ScalarPair):
 
     @property
     def mode(self) -> Any:
-        """Most probable value; NaN where a = b <= 1: a flat density, or two peaks of the
-        same kind.
-        """
+        """Most probable value; NaN where a = b <= 1: a flat density, or two equal peaks."""
         return _peak(self._both())[..., 0][()]
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Equal-tailed interval that holds the probability with posterior probability ``level``."""
-        return _beta_interval(level, self.a, self.b, self.mean)
+        return quantiles(self.distribution, level, self.mean)
 
     def predictive(self) -> Any:
         """Distribution of the next observation: beta-binomial (scipy)."""
@@ -108,45 +100,13 @@ class BetaBinomial(ScalarPair):
         return np.stack([self.a, self.b], axis=-1)
 
     def _log_ratio(self, statistics: Tally) -> Any:
-        return dirichlet_log_ratio(
-            self._both(), np.stack(np.broadcast_arrays(*statistics), axis=-1)
-        )
+        counts = np.stack(np.broadcast_arrays(*statistics._parts()), axis=-1)
+        return _dirichlet_log_ratio(self._both(), counts)
 
     def _log_base(self, data: np.ndarray, weight: Weights) -> Any:
-        return (weight * _log_choose(np.asarray(self.trials)[..., None], data)).sum(axis=-1)
-
-
-def _beta_interval(level: float, a: ArrayLike, b: ArrayLike, mean: ArrayLike) -> tuple[Any, Any]:
-    """Quantiles of beta distributions.
-
-    The mean itself where the distribution is too narrow for scipy to find them.
-    """
-    low, high = check_level(level)
-    with np.errstate(all="ignore"):
-        bounds = [np.asarray(stats.beta.ppf(q, a, b)) for q in (low, high)]
-    return tuple(np.where(np.isnan(bound), mean, bound)[()] for bound in bounds)  # type: ignore[return-value]
-
-
-def _shares(concentration: np.ndarray) -> np.ndarray:
-    """Numbers divided by their sum over the last axis, which may overflow or vanish."""
-    shares = concentration / concentration.max(axis=-1, keepdims=True)
-    return shares / shares.sum(axis=-1, keepdims=True)
-
-
-def _peak(concentration: np.ndarray) -> np.ndarray:
-    """Mode of a Dirichlet: shares of the excess over 1.
-
-    If there is none, the corner of the largest entry, NaN if that is not one.
-    """
-    excess = np.maximum(concentration - 1, 0.0)
-    inner = (excess > 0).any(axis=-1, keepdims=True)
-    largest = concentration == concentration.max(axis=-1, keepdims=True)
-    corner = np.where(largest.sum(axis=-1, keepdims=True) == 1, largest.astype(np.float64), np.nan)
-    return np.where(inner, _shares(np.where(inner, excess, 1.0)), corner)
-
-
-def _log_choose(n: Any, k: Any) -> Any:
-    return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+        failures = np.asarray(self.trials)[..., None] - data
+        counts = np.stack(np.broadcast_arrays(data, failures), axis=-1)
+        return (weight * _log_multinomial(counts)).sum(axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,10 +121,6 @@ class DirichletMultinomial(ConjugatePair):
     concentration : array of shape (..., d)
         Prior counts.
 
-    References
-    ----------
-    Gelman et al. (2013). Bayesian Data Analysis, 3rd edition, section 3.4.
-
     Examples
     --------
     >>> from sfumato.conjugate import DirichletMultinomial
@@ -176,10 +132,9 @@ class DirichletMultinomial(ConjugatePair):
     concentration: Any
     _event = {"concentration": 1}
     _observation = 1
-    _missing = False
 
     def __post_init__(self) -> None:
-        concentration = check_positive(self.concentration, "concentration", most=MOST)
+        concentration = check_positive(self.concentration, "concentration")
         if concentration.ndim == 0:
             raise ValueError(
                 f"concentration must have one entry per category, got {self.concentration!r}: e.g. "
@@ -187,7 +142,7 @@ class DirichletMultinomial(ConjugatePair):
             )
         self._freeze(concentration=concentration)
 
-    def _check(self, data: Any, weight: Any) -> Any:
+    def _check(self, data: ArrayLike, weight: ArrayLike | None) -> Any:
         data, weight = super()._check(data, weight)
         if (data < 0).any() or data.shape[-1] != self.concentration.shape[-1]:
             raise ValueError(
@@ -210,19 +165,13 @@ class DirichletMultinomial(ConjugatePair):
         counts = np.asarray(statistics)
         return counts.dtype.kind in "biuf" and counts.shape[-1:] == self.concentration.shape[-1:]
 
-    def _posterior_parameters(self, statistics: Any) -> dict[str, Any]:
+    def _posterior_parameters(self, statistics: ArrayLike) -> dict[str, Any]:
         return {"concentration": self.concentration + np.asarray(statistics)}
-
-    def _single(self, name: str) -> None:
-        if self.batch_shape:
-            raise ValueError(
-                f"{name} is for one prior, and this object holds {self.batch_shape}: index it"
-            )
 
     @property
     def distribution(self) -> Any:
         """Distribution of the probabilities (scipy); for a single prior."""
-        self._single("distribution")
+        self._require_single("distribution")
         return stats.dirichlet(self.concentration)
 
     @property
@@ -234,40 +183,279 @@ class DirichletMultinomial(ConjugatePair):
     def mode(self) -> Any:
         """Most probable probabilities (..., d); 0 where the concentration is 1 or less.
 
-        Where all are, it is the corner of the largest, and NaN if several are largest: a flat
-        density, or peaks of the same kind.
+        Where all are, it is the corner of the largest, and NaN if several are largest.
         """
         return _peak(self.concentration)
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Equal-tailed interval of each probability on its own, (..., d) low and high."""
         rest = self.concentration.sum(axis=-1, keepdims=True) - self.concentration
-        return _beta_interval(
-            level, self.concentration, np.maximum(rest, np.finfo(float).tiny), self.mean
-        )
+        each = stats.beta(self.concentration, np.maximum(rest, np.finfo(float).tiny))
+        return quantiles(each, level, self.mean)
 
     def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
         """Probabilities drawn from the distribution, of shape (size, ..., d)."""
         rng = as_generator(random_state)
-        gamma = rng.standard_gamma(
-            self.concentration, size=as_shape(size) + self.concentration.shape
-        )
+        shape = as_shape(size) + self.concentration.shape
+        gamma = rng.standard_gamma(self.concentration, size=shape)
         reached = rng.random(gamma.shape[:-1] + (1,)) < np.cumsum(self.mean, axis=-1)
         reached[..., -1] = True
         corner = reached & (np.cumsum(reached, axis=-1) == 1)  # what small concentrations tend to
         return _shares(np.where((gamma > 0).any(axis=-1, keepdims=True), gamma, corner))
 
     def predictive(self, total: ArrayLike = 1) -> Any:
-        """Distribution of the next row of counts that sums to ``total``.
-
-        Dirichlet-multinomial (scipy); for a single prior.
-        """
-        self._single("predictive")
+        """Dirichlet-multinomial (scipy) of the next row with sum ``total``; for a single prior."""
+        self._require_single("predictive")
         total = check_number(total, "total", low=0, integer=True)
         return stats.dirichlet_multinomial(self.concentration, total)
 
-    def _log_ratio(self, statistics: Any) -> Any:
-        return dirichlet_log_ratio(self.concentration, statistics)
+    def _log_ratio(self, statistics: Array) -> Any:
+        return _dirichlet_log_ratio(self.concentration, statistics)
 
     def _log_base(self, data: np.ndarray, weight: Weights) -> Any:
-        return (weight * log_binomial(data)).sum(axis=-1)
+        return (weight * _log_multinomial(data)).sum(axis=-1)
+
+
+def _shares(concentration: np.ndarray) -> np.ndarray:
+    """Numbers divided by their sum over the last axis, which may overflow or vanish."""
+    shares = concentration / concentration.max(axis=-1, keepdims=True)
+    return shares / shares.sum(axis=-1, keepdims=True)
+
+
+def _peak(concentration: np.ndarray) -> np.ndarray:
+    """Mode of a Dirichlet: shares of the excess over 1, else the corner of the largest, or NaN."""
+    excess = np.maximum(concentration - 1, 0.0)
+    inner = (excess > 0).any(axis=-1, keepdims=True)
+    largest = concentration == concentration.max(axis=-1, keepdims=True)
+    corner = np.where(largest.sum(axis=-1, keepdims=True) == 1, largest.astype(np.float64), np.nan)
+    return np.where(inner, _shares(np.where(inner, excess, 1.0)), corner)
+
+
+def _dirichlet_log_ratio(concentration: np.ndarray, counts: Array) -> Any:
+    """log Z(concentration + counts) - log Z(concentration) of a Dirichlet over the last axis."""
+    total = _log_rise(concentration.sum(axis=-1), counts.sum(axis=-1))
+    return _log_rise(concentration, counts).sum(axis=-1) - total
+
+
+def _log_rise(a: ArrayLike, z: Any) -> Any:
+    """log Gamma(a + z) - log Gamma(a), accurate also where a is much larger than z."""
+    # The difference of two log gammas loses all digits for a large a; the beta function does not.
+    some = np.where(z > 0, z, 1.0)
+    return np.where(z > 0, gammaln(some) - betaln(a, some), 0.0)
+
+
+def _log_multinomial(counts: Array) -> Any:
+    """Logarithm of the multinomial coefficient of the counts along the last axis."""
+    return gammaln(counts.sum(axis=-1) + 1.0) - gammaln(counts + 1.0).sum(axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Events(Statistics):
+    """Events and the time in which they happened."""
+
+    events: Any
+    time: Any
+
+
+class _NonnegativePair(ScalarPair):
+    """A pair whose observations are numbers of at least 0."""
+
+    _observations = "numbers"
+
+    def _check(self, data: ArrayLike, weight: ArrayLike | None) -> Any:
+        data, weight = super()._check(data, weight)
+        fraction = self._observations == "whole numbers" and (data != np.floor(data)).any()
+        if fraction or (data < 0).any():
+            raise ValueError(f"data must be {self._observations} of at least 0, NaN where missing")
+        return data, weight
+
+
+@dataclass(frozen=True, eq=False)
+class _GammaPair(_NonnegativePair):
+    """A gamma prior on a rate: events add to the shape, time adds to the rate of the prior."""
+
+    shape: Any = 1.0
+    rate: Any = 1.0
+    _statistics = Events
+
+    def __post_init__(self) -> None:
+        self._freeze(**self._positive("shape", "rate"))
+
+    def _posterior_parameters(self, statistics: Events) -> dict[str, Any]:
+        return {"shape": self.shape + statistics.events, "rate": self.rate + statistics.time}
+
+    @property
+    def distribution(self) -> Any:
+        """Distribution of the rate: gamma (scipy)."""
+        return stats.gamma(self.shape, scale=1.0 / np.asarray(self.rate))
+
+    @property
+    def mean(self) -> Any:
+        """Expected rate, shape / rate."""
+        return (self.shape / self.rate)[()]
+
+    @property
+    def mode(self) -> Any:
+        """Most probable rate; 0 where the shape is 1 or less."""
+        return (np.maximum(self.shape - 1.0, 0.0) / self.rate)[()]
+
+    def _log_ratio(self, statistics: Events) -> Any:
+        events, time = statistics._parts()
+        rate = self.shape * np.log1p(time / self.rate) + events * np.log(self.rate + time)
+        return _log_rise(self.shape, events) - rate
+
+
+@dataclass(frozen=True, eq=False)
+class GammaPoisson(_GammaPair):
+    """Gamma prior on the rate of counts; an observation is the number of events in one unit of
+    time.
+
+    lambda ~ Gamma(shape, rate),  y ~ Poisson(lambda),  posterior Gamma(shape + sum y, rate + n).
+
+    Parameters
+    ----------
+    shape, rate : float or array of shape (...), default=1.0
+        Prior events, and the time in which they were seen.
+
+    Examples
+    --------
+    >>> from sfumato.conjugate import GammaPoisson
+    >>> posterior = GammaPoisson(2, 1).posterior([3, 1, 2])
+    >>> print(posterior.shape, posterior.rate, posterior.mean)
+    8.0 4.0 2.0
+    """
+
+    _observations = "whole numbers"
+
+    def _summarize(self, data: np.ndarray, weight: Any) -> Events:
+        return Events((weight * data).sum(axis=-1), weight.sum(axis=-1))
+
+    def predictive(self) -> Any:
+        """Distribution of the next count: negative binomial (scipy)."""
+        return stats.nbinom(self.shape, self.rate / (self.rate + 1.0))
+
+    def _log_base(self, data: np.ndarray, weight: Weights) -> Any:
+        return -(weight * gammaln(data + 1.0)).sum(axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class GammaExponential(_GammaPair):
+    """Gamma prior on the rate of waiting times; an observation is the time until an event.
+
+    lambda ~ Gamma(shape, rate),  y ~ Exponential(lambda),  posterior Gamma(shape + n, rate + sum
+    y).
+
+    Parameters
+    ----------
+    shape, rate : float or array of shape (...), default=1.0
+        Prior events, and the time that was waited for them.
+
+    Examples
+    --------
+    >>> from sfumato.conjugate import GammaExponential
+    >>> posterior = GammaExponential(2, 1).posterior([0.5, 1.5, 1.0])
+    >>> print(posterior.shape, posterior.rate, posterior.mean)
+    5.0 4.0 1.25
+    """
+
+    _observations = "times"
+
+    def _summarize(self, data: np.ndarray, weight: Any) -> Events:
+        return Events(weight.sum(axis=-1), (weight * data).sum(axis=-1))
+
+    def predictive(self) -> Any:
+        """Distribution of the next time: Lomax (scipy)."""
+        return stats.lomax(self.shape, scale=self.rate)
+
+
+@dataclass(frozen=True, eq=False)
+class Largest(Statistics):
+    """Weight and largest of some numbers; the largest of nothing is 0."""
+
+    count: Any
+    largest: Any
+
+    def __add__(self, other: Any) -> Largest:
+        return Largest(self.count + other.count, np.maximum(self.largest, other.largest))
+
+
+@dataclass(frozen=True, eq=False)
+class ParetoUniform(_NonnegativePair):
+    """Pareto prior on the upper bound of uniform numbers.
+
+    theta ~ Pareto(shape) above ``bound``,  y ~ Uniform(0, theta),  posterior: the larger of
+    ``bound`` and max y as the bound, shape + n.
+
+    Parameters
+    ----------
+    bound, shape : float or array of shape (...), default=1.0
+        The bound is at least ``bound``; ``shape`` counts the prior observations.
+
+    Examples
+    --------
+    >>> from sfumato.conjugate import ParetoUniform
+    >>> posterior = ParetoUniform(1, 2).posterior([0.5, 3.0])
+    >>> print(posterior.bound, posterior.shape, posterior.mean)
+    3.0 4.0 4.0
+    """
+
+    bound: Any = 1.0
+    shape: Any = 1.0
+    _statistics = Largest
+
+    def __post_init__(self) -> None:
+        self._freeze(**self._positive("bound", "shape"))
+
+    def _summarize(self, data: np.ndarray, weight: Any) -> Largest:
+        seen = np.where(weight > 0, data, 0.0)
+        return Largest(weight.sum(axis=-1), seen.max(axis=-1, initial=0.0))
+
+    def _posterior_parameters(self, statistics: Largest) -> dict[str, Any]:
+        bound = np.maximum(self.bound, statistics.largest)
+        return {"bound": bound, "shape": self.shape + statistics.count}
+
+    @property
+    def distribution(self) -> Any:
+        """Distribution of the bound of the data: Pareto (scipy)."""
+        return stats.pareto(self.shape, scale=self.bound)
+
+    @property
+    def mean(self) -> Any:
+        """Expected bound; infinite where the shape is 1 or less."""
+        above = np.where(self.shape > 1, self.shape, 2.0)
+        return np.where(self.shape > 1, self.bound * (above / (above - 1.0)), np.inf)[()]
+
+    @property
+    def mode(self) -> Any:
+        """Most probable bound: the least possible one."""
+        return np.asarray(self.bound)[()]
+
+    def predictive(self) -> Any:
+        """Distribution of the next number (scipy): flat up to the bound, then a power of it."""
+        return uniform_pareto(self.shape, scale=self.bound)
+
+    def _log_ratio(self, statistics: Largest) -> Any:
+        # shape bound^shape / ((shape + count) m^(shape + count)),  m = max(bound, largest)
+        count, m = statistics.count, np.maximum(self.bound, statistics.largest)
+        power = self.shape * np.log(m / self.bound) + count * np.log(m)
+        return -np.log1p(count / self.shape) - power
+
+
+class _UniformPareto(stats.rv_continuous):
+    """Uniform numbers up to a bound that is Pareto distributed above 1."""
+
+    def _pdf(self, x: Array, a: Array) -> Any:
+        return np.exp(self._logpdf(x, a))
+
+    def _logpdf(self, x: Array, a: Array) -> Any:
+        return np.log(a) - np.log1p(a) - (a + 1.0) * np.log(np.maximum(x, 1.0))
+
+    def _cdf(self, x: Array, a: Array) -> Any:
+        return np.where(x < 1.0, a * x / (a + 1.0), 1.0 - np.maximum(x, 1.0) ** -a / (a + 1.0))
+
+    def _ppf(self, q: Array, a: Array) -> Any:
+        beyond = np.maximum((1.0 - q) * (a + 1.0), np.finfo(np.float64).tiny)
+        return np.where(q < a / (a + 1.0), q * (a + 1.0) / a, beyond ** (-1.0 / a))
+
+
+uniform_pareto = _UniformPareto(a=0.0, name="uniform_pareto", shapes="a")

@@ -4,6 +4,7 @@ and covariance.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,44 +12,121 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln
 
-from ..array.types import Array, ArrayLike, RandomState, Weights
+from ..array.types import Array, ArrayLike, RandomState
 from ..array.validation import as_generator
 from ._pair import (
     ConjugatePair,
     Joint,
-    NormalizedPair,
     ScalarPair,
     Size,
+    Statistics,
     as_shape,
     check_finite,
     check_positive,
     quantiles,
 )
-from .kernel import (
-    LOG_2PI,
-    Moments,
-    draw_inverse_wishart,
-    moments,
-    normal_gamma_log_normalizer,
-    normal_wishart_log_normalizer,
-    pull,
-    student_log_density,
-)
 
-__all__ = ["NormalInverseGamma", "NormalInverseWishart", "NormalKnownMean", "NormalKnownVariance"]
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+@dataclass(frozen=True, eq=False)
+class Moments(Statistics):
+    """Weight, mean and scatter about the mean of some data.
+
+    ``a + b`` are the moments of both together.
+
+    Parameters
+    ----------
+    count : array of shape (...)
+        Total weight.
+    mean : array of shape (...) or (..., d)
+        Zero where the count is zero.
+    scatter : array of shape (...) or (..., d, d)
+        Weighted sum of squares (of outer products) about the mean.
+    """
+
+    count: Any
+    mean: Any
+    scatter: Any
+
+    def __post_init__(self) -> None:
+        for name, part in vars(self).items():
+            object.__setattr__(self, name, np.asarray(part, dtype=np.float64))
+
+    def __add__(self, other: Moments) -> Moments:
+        # Merging by differences of means does not cancel far from the origin, as sums of squares
+        # would.
+        count, mean, scatter = pull(self.count, self.mean, other)
+        return Moments(count, mean, self.scatter + scatter)
+
+
+def moments(x: np.ndarray, weight: np.ndarray, *, vectors: bool) -> Moments:
+    """Moments of numbers ``x`` (..., n) along the last axis, or of vectors (..., n, d)."""
+    x, w, count = x if vectors else x[..., None], weight[..., None], weight.sum(axis=-1)
+    total = np.where(count > 0, count, 1.0)[..., None]
+    mean = (w * x).sum(axis=-2) / total
+    # The mean of what is left makes the mean exact to the last bit or two.
+    mean = mean + (w * (x - mean[..., None, :])).sum(axis=-2) / total
+    centred = x - mean[..., None, :]
+    scatter = np.swapaxes(centred * w, -1, -2) @ centred
+    return (
+        Moments(count, mean, scatter)
+        if vectors
+        else Moments(count, mean[..., 0], scatter[..., 0, 0])
+    )
+
+
+def pull(kappa: Array, mean: Array, data: Moments) -> tuple[Any, Any, Any]:
+    """Posterior kappa and mean, and what data and prior disagree by: the addition to the scale.
+
+    kappa' = kappa + count,  mean' = mean + count (xbar - mean) / kappa',
+    scatter + (kappa count / kappa') (xbar - mean)(xbar - mean)'.
+    """
+    total, gap = kappa + data.count, data.mean - mean
+    share = data.count / np.where(total > 0, total, 1.0)
+    if data.mean.ndim == data.count.ndim:
+        return total, mean + share * gap, data.scatter + kappa * share * gap**2
+    square = (kappa * share)[..., None, None] * gap[..., :, None] * gap[..., None, :]
+    return total, mean + share[..., None] * gap, data.scatter + square
+
+
+def normal_wishart_log_normalizer(kappa: Any, df: Any, scale: np.ndarray) -> Any:
+    """log Z = log (2 pi / kappa)^(d/2) 2^(df d / 2) Gamma_d(df / 2) |scale|^(-df / 2)."""
+    d = scale.shape[-1]
+    constant = 0.5 * d * (LOG_2PI - np.log(kappa) + df * np.log(2.0))
+    log_gamma = 0.25 * d * (d - 1) * np.log(np.pi)
+    log_gamma = log_gamma + gammaln((np.asarray(df)[..., None] - np.arange(d)) / 2).sum(axis=-1)
+    return constant + log_gamma - 0.5 * df * np.linalg.slogdet(scale)[1]
 
 
 class _Normal(ConjugatePair):
-    """Normal data (..., n)."""
+    """Normal data (..., n), or vectors (..., n, d)."""
 
-    def _summarize(self, data: np.ndarray, weight: Weights) -> Moments:
-        return moments(data, weight)
+    def _summarize(self, data: np.ndarray, weight: Any) -> Moments:
+        return moments(data, weight, vectors=self._observation == 1)
 
     def _fits(self, statistics: Any) -> bool:
-        return isinstance(statistics, Moments) and statistics.mean.ndim == statistics.count.ndim
+        return (
+            isinstance(statistics, Moments)
+            and statistics.mean.ndim - statistics.count.ndim == self._observation
+        )
 
     def _log_base(self, data: np.ndarray, weight: Any) -> Any:
-        return -0.5 * LOG_2PI * weight.sum(axis=-1)
+        width = data.shape[-1] if self._observation else 1
+        return -0.5 * LOG_2PI * width * weight.sum(axis=-1)
+
+
+class _JointPair(_Normal):
+    """A pair whose unknown parameters are a mean and a variance, or a covariance matrix."""
+
+    @property
+    @abstractmethod
+    def distribution(self) -> Joint:
+        """Marginal distributions of the parameters (scipy)."""
+
+    def interval(self, level: float = 0.95) -> Joint:
+        """Equal-tailed intervals (low, high) of means and variances, each on its own."""
+        return Joint(*(quantiles(marginal, level) for marginal in self.distribution))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +144,6 @@ class NormalKnownVariance(_Normal, ScalarPair):
         How uncertain the unknown mean is.
     noise : float or array of shape (...), default=1.0
         Known variance of an observation.
-
-    References
-    ----------
-    Gelman et al. (2013). Bayesian Data Analysis, 3rd edition, section 2.5.
 
     Examples
     --------
@@ -89,11 +163,8 @@ class NormalKnownVariance(_Normal, ScalarPair):
 
     def _posterior_parameters(self, statistics: Moments) -> dict[str, Any]:
         _, mean, _ = pull(self.noise / self.variance, self.mean, statistics)
-        return {
-            "mean": mean,
-            "variance": 1 / (1 / self.variance + statistics.count / self.noise),
-            "noise": self.noise,
-        }
+        precision = 1 / self.variance + statistics.count / self.noise
+        return {"mean": mean, "variance": 1 / precision}
 
     @property
     def distribution(self) -> Any:
@@ -116,7 +187,7 @@ class NormalKnownVariance(_Normal, ScalarPair):
 
 
 @dataclass(frozen=True, eq=False)
-class NormalKnownMean(_Normal, ScalarPair, NormalizedPair):
+class NormalKnownMean(_Normal, ScalarPair):
     """Inverse gamma prior on the variance of normal data of known mean.
 
     s2 ~ InverseGamma(shape, scale),  y ~ N(center, s2);  posterior InverseGamma(shape + n/2, scale
@@ -128,10 +199,6 @@ class NormalKnownMean(_Normal, ScalarPair, NormalizedPair):
         Parameters of the inverse gamma distribution (scipy's ``a`` and ``scale``).
     center : float or array of shape (...), default=0.0
         Known mean of an observation.
-
-    References
-    ----------
-    Gelman et al. (2013). Bayesian Data Analysis, 3rd edition, section 2.6.
 
     Examples
     --------
@@ -151,11 +218,7 @@ class NormalKnownMean(_Normal, ScalarPair, NormalizedPair):
 
     def _posterior_parameters(self, statistics: Moments) -> dict[str, Any]:
         square = statistics.scatter + statistics.count * (statistics.mean - self.center) ** 2
-        return {
-            "shape": self.shape + statistics.count / 2,
-            "scale": self.scale + square / 2,
-            "center": self.center,
-        }
+        return {"shape": self.shape + statistics.count / 2, "scale": self.scale + square / 2}
 
     @property
     def distribution(self) -> Any:
@@ -181,7 +244,7 @@ class NormalKnownMean(_Normal, ScalarPair, NormalizedPair):
 
 
 @dataclass(frozen=True, eq=False)
-class NormalInverseGamma(_Normal, NormalizedPair):
+class NormalInverseGamma(_JointPair):
     """Prior on mean and variance of normal data.
 
     s2 ~ InverseGamma(shape, scale),  mu | s2 ~ N(mean, s2 / kappa),  y ~ N(mu, s2). With n
@@ -197,10 +260,6 @@ class NormalInverseGamma(_Normal, NormalizedPair):
         How many observations the prior mean is worth.
     shape, scale : float or array of shape (...), default=1.0
         Parameters of the inverse gamma distribution of the variance.
-
-    References
-    ----------
-    Gelman et al. (2013). Bayesian Data Analysis, 3rd edition, section 3.3.
 
     Examples
     --------
@@ -221,12 +280,8 @@ class NormalInverseGamma(_Normal, NormalizedPair):
 
     def _posterior_parameters(self, statistics: Moments) -> dict[str, Any]:
         kappa, mean, square = pull(self.kappa, self.mean, statistics)
-        return {
-            "mean": mean,
-            "kappa": kappa,
-            "shape": self.shape + statistics.count / 2,
-            "scale": self.scale + square / 2,
-        }
+        shape, scale = self.shape + statistics.count / 2, self.scale + square / 2
+        return {"mean": mean, "kappa": kappa, "shape": shape, "scale": scale}
 
     @property
     def variance(self) -> Any:
@@ -246,10 +301,6 @@ class NormalInverseGamma(_Normal, NormalizedPair):
         """Most probable pair of mean and variance."""
         return Joint(self.mean, self.scale / (self.shape + 1.5))
 
-    def interval(self, level: float = 0.95) -> Joint:
-        """Equal-tailed intervals (low, high) of the mean and of the variance, each on its own."""
-        return Joint(*(quantiles(marginal, level) for marginal in self.distribution))
-
     def sample(self, size: Size = None, random_state: RandomState = None) -> Joint:
         """Pairs of mean and variance drawn together, each of shape (size, ...)."""
         rng = as_generator(random_state)
@@ -261,18 +312,16 @@ class NormalInverseGamma(_Normal, NormalizedPair):
 
     def predictive(self) -> Any:
         """Distribution of the next observation: Student t (scipy)."""
-        return stats.t(
-            2 * self.shape,
-            self.mean,
-            np.sqrt(self.scale * (self.kappa + 1) / (self.kappa * self.shape)),
-        )
+        width = np.sqrt(self.scale * (self.kappa + 1) / (self.kappa * self.shape))
+        return stats.t(2 * self.shape, self.mean, width)
 
     def _log_normalizer(self) -> Any:
-        return normal_gamma_log_normalizer(self.kappa, self.shape, self.scale)
+        log_gamma = gammaln(self.shape) - self.shape * np.log(self.scale)
+        return 0.5 * (LOG_2PI - np.log(self.kappa)) + log_gamma
 
 
 @dataclass(frozen=True, eq=False)
-class NormalInverseWishart(NormalizedPair):
+class NormalInverseWishart(_JointPair):
     """Prior on mean and covariance of normal vectors.
 
     Sigma ~ InverseWishart(df, scale),  mu | Sigma ~ N(mean, Sigma / kappa),  y ~ N(mu, Sigma). With
@@ -290,10 +339,6 @@ class NormalInverseWishart(NormalizedPair):
     scale : array of shape (..., d, d)
         Symmetric, positive definite; scipy's ``invwishart(df, scale)``.
 
-    References
-    ----------
-    Gelman et al. (2013). Bayesian Data Analysis, 3rd edition, section 3.6.
-
     Examples
     --------
     >>> import numpy as np
@@ -310,7 +355,6 @@ class NormalInverseWishart(NormalizedPair):
     scale: Any
     _event = {"mean": 1, "scale": 2}
     _observation = 1
-    _missing = False
 
     def __post_init__(self) -> None:
         mean, scale = check_finite(self.mean, "mean"), check_finite(self.scale, "scale")
@@ -318,26 +362,20 @@ class NormalInverseWishart(NormalizedPair):
             raise ValueError(
                 f"mean (d,) and scale (d, d) must agree, got shapes {mean.shape} and {scale.shape}"
             )
-        width = np.sqrt(np.abs(np.diagonal(scale, axis1=-2, axis2=-1)))
-        if (
-            np.abs(scale / 2 - np.swapaxes(scale, -1, -2) / 2)
-            > 1e-8 * width[..., None] * width[..., None, :]
-        ).any():
+        width, turned = np.sqrt(np.abs(_diagonal(scale))), np.swapaxes(scale, -1, -2)
+        if (np.abs(scale - turned) > 2e-8 * width[..., None] * width[..., None, :]).any():
             raise ValueError(
                 "scale must be symmetric: average it with its transpose, (scale + scale.T) / 2"
             )
-        scale = scale / 2 + np.swapaxes(scale, -1, -2) / 2
+        scale = scale / 2 + turned / 2
         try:
             np.linalg.cholesky(scale)
         except np.linalg.LinAlgError as error:
             raise ValueError(
                 "scale must be positive definite: add a small multiple of the identity"
             ) from error
-        kappa, df = (
-            check_positive(self.kappa, "kappa"),
-            check_positive(self.df, "df", above=mean.shape[-1] - 1.0),
-        )
-        self._freeze(mean=mean, kappa=kappa, df=df, scale=scale)
+        df = check_positive(self.df, "df", above=mean.shape[-1] - 1.0)
+        self._freeze(mean=mean, **self._positive("kappa"), df=df, scale=scale)
 
     def _check(self, data: Any, weight: Any) -> Any:
         data, weight = super()._check(data, weight)
@@ -347,23 +385,13 @@ class NormalInverseWishart(NormalizedPair):
             )
         return data, weight
 
-    def _summarize(self, data: np.ndarray, weight: Weights) -> Moments:
-        return moments(data, weight, vectors=True)
-
     def _fits(self, statistics: Any) -> bool:
-        vectors = (
-            isinstance(statistics, Moments) and statistics.mean.ndim == statistics.count.ndim + 1
-        )
-        return vectors and statistics.mean.shape[-1] == self.mean.shape[-1]
+        return super()._fits(statistics) and statistics.mean.shape[-1] == self.mean.shape[-1]
 
     def _posterior_parameters(self, statistics: Moments) -> dict[str, Any]:
         kappa, mean, square = pull(self.kappa, self.mean, statistics)
-        return {
-            "mean": mean,
-            "kappa": kappa,
-            "df": self.df + statistics.count,
-            "scale": self.scale + square,
-        }
+        df, scale = self.df + statistics.count, self.scale + square
+        return {"mean": mean, "kappa": kappa, "df": df, "scale": scale}
 
     @property
     def covariance(self) -> Any:
@@ -373,13 +401,10 @@ class NormalInverseWishart(NormalizedPair):
 
     @property
     def distribution(self) -> Joint:
-        """Marginal distributions of each coordinate (scipy).
-
-        Student t of its mean, inverse gamma of its variance.
-        """
+        """Student t of each mean and inverse gamma of each variance, by coordinate (scipy)."""
         d = self.mean.shape[-1]
         freedom, kappa = (np.asarray(value)[..., None] for value in (self.df - d + 1, self.kappa))
-        diagonal = np.diagonal(self.scale, axis1=-2, axis2=-1)
+        diagonal = _diagonal(self.scale)
         return Joint(
             stats.t(freedom, self.mean, np.sqrt(diagonal / (kappa * freedom))),
             stats.invgamma(freedom / 2, scale=diagonal / 2),
@@ -388,55 +413,53 @@ class NormalInverseWishart(NormalizedPair):
     @property
     def mode(self) -> Joint:
         """Most probable pair of mean and covariance."""
-        return Joint(
-            self.mean, self.scale / np.asarray(self.df + self.mean.shape[-1] + 2)[..., None, None]
-        )
-
-    def interval(self, level: float = 0.95) -> Joint:
-        """Equal-tailed intervals (low, high) of each coordinate's mean and variance, each on its
-        own, (..., d).
-        """
-        return Joint(*(quantiles(marginal, level) for marginal in self.distribution))
+        total = np.asarray(self.df + self.mean.shape[-1] + 2)
+        return Joint(self.mean, self.scale / total[..., None, None])
 
     def sample(self, size: Size = None, random_state: RandomState = None) -> Joint:
         """Means (size, ..., d) and covariances (size, ..., d, d) drawn together."""
-        rng = as_generator(random_state)
-        root = draw_inverse_wishart(rng, np.asarray(self.df), self.scale, as_shape(size))
+        rng, d = as_generator(random_state), self.scale.shape[-1]
+        shape = as_shape(size) + self.batch_shape
+        # Bartlett's decomposition: with scale = C C' the covariance is R R', R = C A^-T, where
+        # the squared diagonal of A is chi-squared. A draw of zero would make it singular.
+        A = np.tril(rng.standard_normal((*shape, d, d)), -1)
+        freedom = np.asarray(self.df)[..., None] - np.arange(d)
+        chi = rng.chisquare(np.broadcast_to(freedom, (*shape, d)))
+        A[..., np.arange(d), np.arange(d)] = np.sqrt(np.maximum(chi, 1e-60))
+        C = np.broadcast_to(np.linalg.cholesky(self.scale), (*shape, d, d))
+        turned = np.linalg.solve(A, np.swapaxes(C, -1, -2))
+        root = np.swapaxes(turned, -1, -2)
         step = (root @ rng.standard_normal(root.shape[:-1])[..., None])[..., 0]
-        return Joint(
-            self.mean + step / np.sqrt(np.asarray(self.kappa))[..., None],
-            root @ np.swapaxes(root, -1, -2),
-        )
+        mean = self.mean + step / np.sqrt(np.asarray(self.kappa))[..., None]
+        return Joint(mean, root @ turned)
 
-    def _student(self) -> tuple[Any, Any, Any]:
-        """Degrees of freedom, mean and shape matrix of the predictive."""
+    def _student(self) -> tuple[Any, Any]:
+        """Degrees of freedom and shape matrix of the predictive."""
         df = np.asarray(self.df - self.mean.shape[-1] + 1)
-        return (
-            df,
-            self.mean,
-            self.scale * np.asarray((self.kappa + 1) / (self.kappa * df))[..., None, None],
-        )
+        factor = np.asarray((self.kappa + 1) / (self.kappa * df))
+        return df, self.scale * factor[..., None, None]
 
     def predictive(self) -> Any:
-        """Distribution of the next observation: multivariate Student t (scipy), for one prior: of
-        many, take ``posterior[i]``.
-        """
-        if self.batch_shape:
-            raise ValueError(
-                f"predictive is for one prior, and this object holds {self.batch_shape}: index "
-                "it, or use log_predictive"
-            )
-        df, mean, shape = self._student()
-        return stats.multivariate_t(mean, shape, float(df))
+        """Distribution of the next observation: multivariate Student t (scipy), for one prior."""
+        self._require_single("predictive", "index it, or use log_predictive")
+        df, shape = self._student()
+        return stats.multivariate_t(self.mean, shape, float(df))
 
     def _log_predictive(self, data: Array, weight: Array) -> Any:
-        return student_log_density(data, *self._student())
+        df, shape = self._student()
+        d, factor = data.shape[-1], np.linalg.cholesky(shape)
+        gap = np.swapaxes(data - self.mean[..., None, :], -1, -2)
+        distance = (np.linalg.solve(factor, gap) ** 2).sum(axis=-2)
+        level = gammaln((df + d) / 2) - gammaln(df / 2) - 0.5 * d * np.log(df * np.pi)
+        level = level - np.log(_diagonal(factor)).sum(axis=-1)
+        return level[..., None] - 0.5 * (df + d)[..., None] * np.log1p(distance / df[..., None])
 
     def _log_normalizer(self) -> Any:
         return normal_wishart_log_normalizer(self.kappa, self.df, self.scale)
 
-    def _log_base(self, data: Any, weight: Any) -> Any:
-        return -0.5 * LOG_2PI * data.shape[-1] * weight.sum(axis=-1)
+
+def _diagonal(matrices: np.ndarray) -> np.ndarray:
+    return np.diagonal(matrices, axis1=-2, axis2=-1)
 
 
 def _inverse_gamma_mean(shape: float | np.ndarray, scale: ArrayLike) -> Any:

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from sfumato import EvidenceWarning, InformationBottleneck
 from sfumato.models.bottleneck import kernel
+from sfumato.numerics.contingency import mutual_information
 from tolerances import settled, stopped
 
 EXPECTED = {
@@ -68,7 +69,7 @@ def test_hard_clusters_are_the_best_of_all_partitions(seed, k):
     for labels in itertools.product(range(k), repeat=6):
         best = max(
             best,
-            kernel.relevance(np.stack([p[np.array(labels) == v].sum(axis=0) for v in range(k)])),
+            mutual_information(np.stack([p[np.array(labels) == v].sum(axis=0) for v in range(k)])),
         )
     model = InformationBottleneck(k, beta=np.inf, n_init=8, random_state=0).fit(counts)
     assert model.relevance_ == pytest.approx(best, abs=1e-10)
@@ -86,7 +87,7 @@ def reference_optimum(counts, k, beta, starts=6):
         Y = np.exp(logits.reshape(6, k))
         Y /= Y.sum(axis=1, keepdims=True)
         joint = kernel.joint(Y, Q, mass)
-        return kernel.compression(Y, mass, joint.sum(axis=1)) - beta * kernel.relevance(joint)
+        return kernel.compression(Y, mass, joint.sum(axis=1)) - beta * mutual_information(joint)
 
     rng = np.random.default_rng(0)
     return min(

@@ -37,34 +37,31 @@ def test_na_of_nullable_columns_is_missing(rng):
 def test_partial_distances_and_their_centers(rng):
     X, C = rng.normal(size=(9, 4)), rng.normal(size=(3, 4))
     X[rng.random(X.shape) < 0.3] = np.nan
-    found = geometry.Euclidean(X).distances(geometry.Solution(C))
+    found = geometry.Euclidean(X).distances(C)
     for i, x in enumerate(X):
         there = ~np.isnan(x)
         expected = 4 / max(there.sum(), 1) * ((x - C)[:, there] ** 2).sum(axis=1)
         np.testing.assert_allclose(found[i], expected, atol=1e-12)
     A = rng.random((9, 3))
-    centers = geometry.Euclidean(X).update(A, geometry.Solution(C)).centers
+    centers = geometry.Euclidean(X).update(A, C)
     for step in (1e-4, -1e-4):  # the centers are a minimum of the weighted distances
         for at in np.ndindex(3, 4):
             moved = centers.copy()
             moved[at] += step
-            here, there = (
-                (A * geometry.Euclidean(X).distances(geometry.Solution(c))).sum()
-                for c in (centers, moved)
-            )
+            here, there = ((A * geometry.Euclidean(X).distances(c)).sum() for c in (centers, moved))
             assert here <= there + 1e-12
 
 
 def test_medians_are_the_best_centers_of_absolute_differences(rng):
     X, A = rng.normal(size=(15, 2)), rng.random((15, 3))
     model = geometry.Manhattan(X)
-    centers = model.update(A, geometry.Solution(np.zeros((3, 2)))).centers
-    least = (A * model.distances(geometry.Solution(centers))).sum(axis=0)
+    centers = model.update(A, np.zeros((3, 2)))
+    least = (A * model.distances(centers)).sum(axis=0)
     for x in X:
         for feature in range(2):
             moved = centers.copy()
             moved[:, feature] = x[feature]
-            other = (A * model.distances(geometry.Solution(moved))).sum(axis=0)
+            other = (A * model.distances(moved)).sum(axis=0)
             assert (least <= other + 1e-12).all()
 
 

@@ -1,7 +1,4 @@
-"""The information bottleneck.
-
-Clusters of the rows of a table of counts.
-"""
+"""The information bottleneck: clusters of the rows of a table of counts."""
 
 from __future__ import annotations
 
@@ -94,11 +91,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
     """
 
     _relative = False
-
-    @property
-    def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature."""
-        return True
+    unit_free = True
 
     def __init__(
         self,
@@ -138,10 +131,8 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         needed = super()._memory_needed(size)
-        return needed | {
-            "a copy of X": 0,
-            "distributions of the rows": 3 * size.stored * (8 + 4 * size.sparse),
-        }
+        distributions = 3 * size.stored * (8 + 4 * size.sparse)
+        return needed | {"a copy of X": 0, "distributions of the rows": distributions}
 
     def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
         if not size.sparse:
@@ -173,9 +164,8 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
 
     def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.Bottleneck:
         k = self.n_clusters
-        return kernel.Bottleneck(
-            np.full(k, 1.0 / k), kernel.seeds(rows.X, rows.columns[0], k, rng), float(self.beta)
-        )
+        distributions = kernel.seeds(rows.X, rows.columns[0], k, rng)
+        return kernel.Bottleneck(np.full(k, 1.0 / k), distributions, float(self.beta))
 
     def _summarize(
         self, block: np.ndarray, weights: Any, state: kernel.Bottleneck
@@ -186,28 +176,26 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         return kernel.update(stats.joint, state.beta)
 
     def _assign(self, block: Array, state: kernel.Bottleneck) -> np.ndarray:
-        return (
-            kernel.nearest(block, state) if np.isinf(state.beta) else kernel.assign(block, state)[0]
-        )
+        hard = np.isinf(state.beta)
+        return kernel.nearest(block, state) if hard else kernel.assign(block, state)[0]
 
     def _run(self, rows: Rows, state: kernel.Bottleneck, total: float) -> loop.Run:
         if np.isinf(self.beta):
             return self._sequence(rows, state)
-        first, step = (
-            state,
-            acceleration.Squarem.accelerate(
-                self._step(rows), kernel.pack, kernel.unpack, larger=False
-            ),
-        )
+        first, plain = state, self._step(rows)
+        step = acceleration.Squarem.accelerate(plain, kernel.pack, kernel.unpack, larger=False)
         for beta in self._levels():
-            state = self._stir(state, first)._replace(beta=beta)
+            # A little of the start is mixed in, so that clusters that coincide can separate again.
+            weights, distributions = (
+                0.98 * a + 0.02 * b for a, b in zip(state[:2], first[:2], strict=True)
+            )
+            state = kernel.Bottleneck(weights, distributions, beta)
             # Solutions on the way only start the next one.
             tol = self.tol if beta == self.beta else max(self.tol, 1e-6)
-            run = loop.iterate(
-                step, acceleration.Squarem(state), max_iter=self.max_iter, tol=tol, relative_to=1.0
-            )
+            begin = acceleration.Squarem(state)
+            run = loop.iterate(step, begin, max_iter=self.max_iter, tol=tol, relative_to=1.0)
             state = run.state.settled
-            self._visited.append(self._information(rows, state))
+            self._visited.append(self._information(rows, state)[:2])
         return run._replace(state=state)
 
     def _levels(self) -> np.ndarray:
@@ -215,16 +203,8 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         beta = float(self.beta)
         if not self.anneal or beta <= 1:
             return np.array([beta])
-        return np.append(
-            np.geomspace(1.0, beta, 1 + int(np.ceil(np.log(beta) / np.log(1.5))))[:-1], beta
-        )
-
-    def _stir(self, state: kernel.Bottleneck, first: kernel.Bottleneck) -> kernel.Bottleneck:
-        """Mix in a little of the start, so that clusters that coincide can separate again."""
-        weights = 0.98 * state.weights + 0.02 * first.weights
-        return kernel.Bottleneck(
-            weights, 0.98 * state.distributions + 0.02 * first.distributions, state.beta
-        )
+        n_levels = 1 + int(np.ceil(np.log(beta) / np.log(1.5)))
+        return np.append(np.geomspace(1.0, beta, n_levels)[:-1], beta)
 
     def _ordered(self, run: loop.Run) -> loop.Run:
         weights, distributions, beta = run.state
@@ -239,70 +219,50 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
             labels, relevance = kernel.sequential(Q, mass, labels, self.n_clusters)
             return labels, -relevance
 
-        run = loop.iterate(
-            step,
-            kernel.nearest(Q, state).argmax(axis=1),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            relative_to=1.0,
-        )
-        one_hot = (run.state[:, None] == np.arange(self.n_clusters)).astype(np.float64)
-        return run._replace(state=kernel.update(kernel.joint(one_hot, Q, mass), np.inf))
+        start = kernel.nearest(Q, state).argmax(axis=1)
+        run = loop.iterate(step, start, max_iter=self.max_iter, tol=self.tol, relative_to=1.0)
+        table = kernel.joint(np.eye(self.n_clusters)[run.state], Q, mass)
+        return run._replace(state=kernel.update(table, np.inf))
 
-    def _information(self, rows: Rows, state: kernel.Bottleneck) -> tuple[float, float]:
-        """I(X;V) and I(C;V) of the memberships at a state."""
+    def _information(self, rows: Rows, state: kernel.Bottleneck) -> tuple[float, float, np.ndarray]:
+        """I(X;V) and I(C;V) of the memberships at a state, and their table p(v, c)."""
         table = rows.sum(lambda Q, mass: (kernel.joint(self._assign(Q, state), Q, mass),))[0]
         weights = table.sum(axis=1)
-        within = rows.sum(
-            lambda Q, mass: (kernel.compression(self._assign(Q, state), mass, weights),)
-        )[0]
-        return max(0.0, within), kernel.relevance(table)
+
+        def within(Q: Array, mass: np.ndarray) -> tuple[float]:
+            return (kernel.compression(self._assign(Q, state), mass, weights),)
+
+        return max(0.0, rows.sum(within)[0]), contingency.mutual_information(table), table
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
         self._state = state = run.state
         hard = np.isinf(state.beta)
         self._marginal = np.asarray(rows.columns[0] @ rows.X)
         self.weights_, self.class_distributions_ = state.weights, state.distributions
-        self.compression_, self.relevance_ = self._information(rows, state)
-        self.information_ = kernel.information(rows.X, rows.columns[0])
-        table, doubt = rows.sum(
-            lambda Q, mass: (
-                kernel.joint(self._assign(Q, state), Q, mass),
-                float(mass @ kernel.row_entropies(Q)),
-            )
-        )
+        self.compression_, self.relevance_, table = self._information(rows, state)
+        doubt = float(rows.columns[0] @ kernel.row_entropies(rows.X))
+        self.information_ = max(0.0, kernel.entropy(self._marginal) - doubt)
         self.distortion_ = contingency.distortion(table, state.distributions, doubt)
         self.information_curve_ = self._curve()
-        memberships = rows.map(lambda Q, mass: self._assign(Q, state)).astype(
-            self._dtype, copy=False
-        )
+        U = rows.map(lambda Q, mass: self._assign(Q, state)).astype(self._dtype, copy=False)
         objective = -self.relevance_ if hard else self.compression_ - state.beta * self.relevance_
         history = run.history if hard else run.history - state.beta * kernel.entropy(self._marginal)
-        self._publish(memberships, run._replace(history=history), objective)
-        self._warn_if_nothing_is_kept()
+        self._publish(U, run._replace(history=history), objective)
+        if self.n_clusters > 1 and self.relevance_ <= 1e-3 * self.information_ + 1e-12:
+            soft = "" if hard else f", or beta={self.beta:g} is too small to separate them"
+            warn(
+                f"the clusters keep {self.relevance_:.2g} of the {self.information_:.2g} nats "
+                f"that the rows of X tell about its columns: the rows are alike{soft}"
+            )
 
     def _curve(self) -> np.ndarray:
-        """For every beta of the annealing the best of all solutions met, whatever beta and start
-        they came from.
-        """
+        """For every beta of the annealing the best of all solutions met, whatever their start."""
         if np.isinf(self.beta):
             return np.array([[np.inf, self.compression_, self.relevance_]])
         # (0, 0) is the solution with one cluster, which is always possible.
         betas, met = self._levels(), np.array([*self._visited, (0.0, 0.0)])
         best = (met[:, 0] - betas[:, None] * met[:, 1]).argmin(axis=1)
         return np.column_stack([betas, met[best]])
-
-    def _warn_if_nothing_is_kept(self) -> None:
-        if self.n_clusters > 1 and self.relevance_ <= 1e-3 * self.information_ + 1e-12:
-            warn(
-                f"the clusters keep {self.relevance_:.2g} of the {self.information_:.2g} nats "
-                "that the rows of X tell about its columns: "
-                + (
-                    "the rows are all alike"
-                    if np.isinf(self.beta)
-                    else f"the rows are alike, or beta={self.beta:g} is too small to separate them"
-                )
-            )
 
     def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> np.ndarray:
         """Memberships of new rows of counts, by the rule that made those of the fitted ones.
@@ -329,19 +289,8 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
     def score(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
-        """The objective of rows of counts at the fitted clusters, its sign turned so that higher is
-        better.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_new, n_columns)
-        y : ignored
-        sample_weight : array of shape (n_new,), optional
-
-        Returns
-        -------
-        score : float
-            In nats; on the fitted rows it is - ``objective_``.
+        """Minus the objective of rows of counts (n_new, n_columns) at the fitted clusters, in nats:
+        higher is better.
         """
         self._check_fitted()
         refuse_tensors(self, X)
@@ -349,10 +298,9 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         Q, totals = self._distributions(X)
         rows = Rows(Q, _mass(X, totals, sample_weight))
         if np.isinf(self._state.beta):
-            return (
-                kernel.entropy(self._marginal)
-                + rows.sum(lambda Q, m: (kernel.nearest_score(Q, m, self._state),))[0]
-            )
+            nearest = rows.sum(lambda Q, m: (kernel.joint(self._assign(Q, self._state), Q, m),))[0]
+            logs = np.log(np.maximum(self._state.distributions, kernel.TINY))
+            return kernel.entropy(self._marginal) + float(np.sum(nearest * logs))
         cost = rows.sum(lambda Q, m: self._summarize(Q, m, self._state)).objective
         return self._state.beta * kernel.entropy(self._marginal) - cost
 
@@ -367,9 +315,8 @@ def _divided(X: Any, divisor: np.ndarray) -> Any:
     divisor = np.where(divisor > 0, divisor, 1.0)
     if not sp.issparse(X):
         return X / divisor[:, None]
-    return sp.csr_array(
-        (X.data / np.repeat(divisor, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape
-    )
+    values = X.data / np.repeat(divisor, np.diff(X.indptr))
+    return sp.csr_array((values, X.indices, X.indptr), shape=X.shape)
 
 
 def _mass(X: Any, totals: np.ndarray, sample_weight: ArrayLike | None) -> np.ndarray:

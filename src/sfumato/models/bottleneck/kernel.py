@@ -22,26 +22,8 @@ import scipy.sparse as sp
 from scipy.special import xlogy
 
 from ...array.types import Array
+from ...numerics.contingency import mutual_information
 from ...numerics.simplex import normalize, softmax
-
-__all__ = [
-    "Bottleneck",
-    "Totals",
-    "assign",
-    "compression",
-    "entropy",
-    "information",
-    "joint",
-    "nearest",
-    "nearest_score",
-    "pack",
-    "relevance",
-    "row_entropies",
-    "seeds",
-    "sequential",
-    "summarize",
-    "update",
-]
 
 TINY = np.finfo(np.float64).tiny
 
@@ -62,9 +44,7 @@ class Totals(NamedTuple):
 
 
 def _scores(Q: Array, state: Bottleneck) -> np.ndarray:
-    """sum_c q(c|x) log p(c|v), the divergence of x from v with its sign turned, up to a term of x
-    alone.
-    """
+    """sum_c q(c|x) log p(c|v): minus the divergence of x from v, up to a term of x alone."""
     return np.asarray(Q @ np.log(np.maximum(state.distributions, TINY)).T)
 
 
@@ -75,16 +55,9 @@ def assign(Q: Array, state: Bottleneck) -> tuple[np.ndarray, np.ndarray]:
 
 
 def nearest(Q: Array, state: Bottleneck) -> np.ndarray:
-    """One-hot memberships in the cluster of least divergence, the limit of ``assign`` for large
-    beta; empty clusters take no object.
-    """
+    """One-hot memberships in the cluster of least divergence; empty clusters take no object."""
     scores = np.where(state.weights > 0, _scores(Q, state), -np.inf)
-    return (scores.argmax(axis=1)[:, None] == np.arange(len(state.weights))).astype(np.float64)
-
-
-def nearest_score(Q: Array, mass: np.ndarray, state: Bottleneck) -> float:
-    """sum_x p(x) max_v sum_c q(c|x) log p(c|v) of a block."""
-    return float(mass @ np.where(state.weights > 0, _scores(Q, state), -np.inf).max(axis=1))
+    return np.eye(len(state.weights))[scores.argmax(axis=1)]
 
 
 def summarize(Q: Any, mass: np.ndarray, state: Bottleneck) -> Totals:
@@ -120,21 +93,8 @@ def entropy(p: np.ndarray) -> float:
     return -float(xlogy(p, p).sum())
 
 
-def relevance(table: np.ndarray) -> float:
-    """I(C;V) of a joint table p(v, c)."""
-    return max(0.0, entropy(table.sum(axis=0)) + entropy(table.sum(axis=1)) - entropy(table))
-
-
-def information(Q: Array, mass: np.ndarray) -> float:
-    """I(X;C) of objects with weights ``mass`` (n,) that sum to one and distributions ``Q`` (n,
-    classes).
-    """
-    return max(0.0, entropy(np.asarray(mass @ Q)) - float(mass @ row_entropies(Q)))
-
-
 def compression(Y: np.ndarray, mass: np.ndarray, weights: np.ndarray) -> float:
     """I(X;V) of a block of memberships."""
-    # 0 log 0 = 0.
     ratio = np.divide(Y, weights, out=np.ones_like(Y), where=Y > 0)
     return float(mass @ xlogy(Y, ratio).sum(axis=1))
 
@@ -142,8 +102,7 @@ def compression(Y: np.ndarray, mass: np.ndarray, weights: np.ndarray) -> float:
 def sequential(
     Q: np.ndarray, mass: np.ndarray, labels: np.ndarray, k: int
 ) -> tuple[np.ndarray, float]:
-    """Labels after each object in turn was drawn from its cluster and put where it costs least, and
-    their I(C;V).
+    """Labels after each object in turn was put where it costs least, and their I(C;V).
 
     I(C;V) = H(C) + sum_v phi(v)  with  phi(v) = sum_c p(v, c) log p(v, c) - p(v) log p(v),  so that
     x belongs where  phi(v) - phi(v + x) is least. Only the classes that x has change. An object
@@ -156,28 +115,23 @@ def sequential(
         table[:, v] = T[labels == v].sum(axis=0)
     sizes = table.sum(axis=0)
     for x in np.flatnonzero(mass):
-        support, own = (
-            T.indices[T.indptr[x] : T.indptr[x + 1]],
-            T.data[T.indptr[x] : T.indptr[x + 1]],
-        )
+        entries = slice(T.indptr[x], T.indptr[x + 1])
+        support, own = T.indices[entries], T.data[entries]
         home, weight = labels[x], own.sum()
         part = table[support]
         # Subtracting what was added before may leave a rounding error below zero.
         part[:, home] = np.maximum(part[:, home] - own, 0.0)
         sizes[home] = max(sizes[home] - weight, 0.0)
         joined, grown = part + own[:, None], sizes + weight
-        cost = (
-            (xlogy(part, part) - xlogy(joined, joined)).sum(axis=0)
-            - xlogy(sizes, sizes)
-            + xlogy(grown, grown)
-        )
+        cost = (xlogy(part, part) - xlogy(joined, joined)).sum(axis=0)
+        cost += xlogy(grown, grown) - xlogy(sizes, sizes)
         to = int(cost.argmin())
         # A move must gain more than rounding, or sweeps might never end.
         labels[x] = to if cost[to] < cost[home] - 1e-13 * weight else home
         part[:, labels[x]] = joined[:, labels[x]]
         sizes[labels[x]] = grown[labels[x]]
         table[support] = part
-    return labels, relevance(table)
+    return labels, mutual_information(table)
 
 
 def seeds(Q: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
@@ -185,9 +139,8 @@ def seeds(Q: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.nd
 
     Rows of ``Q``, each drawn far (in divergence) from those before it, mixed with the mean of all.
     """
-    order = np.argsort(
-        np.asarray(Q @ np.random.default_rng(0).normal(size=Q.shape[1])), kind="stable"
-    )
+    key = np.asarray(Q @ np.random.default_rng(0).normal(size=Q.shape[1]))
+    order = np.argsort(key, kind="stable")
     Q, mass = Q[order], mass[order]  # the same seeds whatever the order of the objects
     mean = np.asarray(mass @ Q) / mass.sum()
     own = np.asarray(row_entropies(Q))
@@ -195,11 +148,9 @@ def seeds(Q: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.nd
     divergence = np.ones(Q.shape[0])
     for _ in range(k):
         reach = np.cumsum(mass * divergence)
-        x = (
-            int(np.searchsorted(reach, rng.random() * reach[-1], side="right"))
-            if reach[-1] > 0
-            else int(np.argmax(mass))
-        )
+        x = int(np.argmax(mass))
+        if reach[-1] > 0:
+            x = int(np.searchsorted(reach, rng.random() * reach[-1], side="right"))
         row = Q[[min(x, Q.shape[0] - 1)]]
         # Mixed with the mean, so that no class has probability zero in a seed.
         chosen.append(0.5 * mean + 0.5 * np.asarray(row.toarray() if sp.issparse(row) else row)[0])

@@ -28,25 +28,20 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import digamma, gammaln
 
-from ...array.arrays import namespace, to_numpy
+from ...array.arrays import asarray_like, namespace, to_numpy
 from ...array.types import Array
-from ...conjugate.kernel import LOG_2PI, normal_wishart_log_normalizer
+from ...conjugate.normal import LOG_2PI, normal_wishart_log_normalizer
 from ...numerics import distances
 from ...numerics.holes import Marginal, Patterns
-
-__all__ = ["Component", "CountComponent", "DiagonalComponent", "FullComponent"]
 
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """What components share: passes over features that are all there.
-
-    ``points`` and ``seats`` are what ``native/seating`` moves by one object at a time.
-    """
+    """What components share; ``native/seating`` moves ``points`` and ``seats`` one at a time."""
 
     def expected_logits(self, C: np.ndarray, Z: Any) -> Any:
         """C . z(x) (k, b), integrated over missing values."""
-        return namespace(Z).asarray(C, device=getattr(Z, "device", None)) @ Z
+        return asarray_like(C, Z) @ Z
 
     def expected_sums(self, R: Any, C: np.ndarray, Z: Any) -> np.ndarray:
         """Sums (k, q) of z(x) weighted by ``R`` (k, b), expected where values are missing."""
@@ -66,13 +61,12 @@ class _NormalComponent(Component):
 
     def _columns(self, X: Any) -> Any:
         """Objects as columns (d, b) in float64, centred and in units of each feature."""
-        xp = namespace(X)
         X = X.toarray() if sp.issparse(X) else X
-        center, unit = (
-            xp.asarray(part, device=getattr(X, "device", None)) for part in (self.center, self.unit)
-        )
+        xp = namespace(X)
+        X = xp.astype(X, xp.float64)
+        X = (X - asarray_like(self.center, X)) / asarray_like(self.unit, X)
         # Squares of what is farther would overflow, and nothing is known out there.
-        X = xp.clip((xp.astype(X, xp.float64) - center) / unit, min=-1e70, max=1e70)
+        X = xp.clip(X, min=-1e70, max=1e70)
         return xp.asarray(X.T, copy=True) if xp is not np else np.ascontiguousarray(X.T)
 
 
@@ -117,9 +111,7 @@ class FullComponent(_NormalComponent):
         return out
 
     def posterior(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """mean (k, d), kappa (k,), df (k,) and scale (k, d, d) given the sums of features (k,
-        q).
-        """
+        """mean (k, d), kappa (k,), df (k,) and scale (k, d, d) given sums of features (k, q)."""
         count, total, square = distances.moments(S, len(self.mean), "full")
         kappa = self.kappa + count
         mean = (self.kappa * self.mean + total) / kappa[:, None]
@@ -145,9 +137,7 @@ class FullComponent(_NormalComponent):
         return C
 
     def predictive(self, S: np.ndarray) -> tuple[np.ndarray, ...]:
-        """What ``log_predictive`` needs of the sums: constants (k,), exponents (k,), coefficients
-        (k, q).
-        """
+        """Constants (k,), exponents (k,) and coefficients (k, q) of ``log_predictive``."""
         mean, kappa, df, scale = self.posterior(S)
         constant = self._level(kappa, df) - 0.5 * np.linalg.slogdet(scale)[1]
         precision = (kappa / (kappa + 1))[:, None, None] * np.linalg.inv(scale)
@@ -164,9 +154,7 @@ class FullComponent(_NormalComponent):
         xp = namespace(Z)
         if self._seen(Z) is not None:
             return self._log_marginal(parameters[1], parameters[2], Z)
-        constant, exponent, C = (
-            xp.asarray(part, device=getattr(Z, "device", None)) for part in parameters
-        )
+        constant, exponent, C = (asarray_like(part, Z) for part in parameters)
         # The squared distance may come out below zero by rounding.
         return constant[:, None] - exponent[:, None] * xp.log1p(xp.clip(C @ Z, min=0.0))
 
@@ -225,9 +213,7 @@ class _Incomplete(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DiagonalComponent(_NormalComponent):
-    """Normal with independent features: priors normal-inverse-gamma in standardised units, one per
-    feature.
-    """
+    """Normal with independent features, each with a normal-inverse-gamma prior."""
 
     def features(self, X: Array) -> Any:
         """z(x) = (seen, x, x^2), each of length d."""
@@ -239,8 +225,7 @@ class DiagonalComponent(_NormalComponent):
 
     def log_base(self, Z: Array) -> Any:
         """Part of the log density that holds no parameter, (n,)."""
-        logs = namespace(Z).asarray(np.log(self.unit), device=getattr(Z, "device", None))
-        return -(logs @ Z[: len(self.unit)])
+        return -(asarray_like(np.log(self.unit), Z) @ Z[: len(self.unit)])
 
     def posterior(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """mean, kappa, shape and scale, each (k, d), given the sums of features (k, 3 d)."""
@@ -283,9 +268,7 @@ class DiagonalComponent(_NormalComponent):
         seen, X = Z[:d, :], Z[d : 2 * d, :]
         rows = []
         for row in zip(*parameters, strict=True):
-            constant, exponent, mean, width = (
-                xp.asarray(part, device=getattr(Z, "device", None))[:, None] for part in row
-            )
+            constant, exponent, mean, width = (asarray_like(part, Z)[:, None] for part in row)
             density = constant - exponent * xp.log1p(width * (X - mean) ** 2)
             rows.append(xp.sum(seen * density, axis=0))
         return xp.stack(rows)
@@ -314,12 +297,8 @@ class DiagonalComponent(_NormalComponent):
 
 @dataclass(frozen=True, eq=False)
 class CountComponent(Component):
-    """Groups of categories with a Dirichlet prior each.
-
-    One group of d categories (counts), or d groups of two (yes or no).
-
-    ``prior`` is (categories, groups); features run through it row by row. ``trials`` is ``None``
-    for rows of counts.
+    """Groups of categories with a Dirichlet prior each: one group of d categories (counts, with
+    ``trials`` None), or d groups of two (yes or no). ``prior`` is (categories, groups).
     """
 
     prior: np.ndarray
@@ -359,9 +338,7 @@ class CountComponent(Component):
         return (self.prior.reshape(-1) + S,)
 
     def log_predictive(self, parameters: tuple[np.ndarray, ...], Z: Any) -> Any:
-        """Log predictive probability (k, b), without the multinomial coefficients, of the objects
-        with features ``Z`` (q, b).
-        """
+        """Log predictive probability (k, b) without the multinomial coefficients."""
         (concentration,) = parameters
         totals = self._groups(concentration).sum(axis=1)
         Z = Z.tocsc() if sp.issparse(Z) else to_numpy(Z)

@@ -1,7 +1,4 @@
-"""Dirichlet process mixtures.
-
-Conjugate components; the number of clusters is inferred.
-"""
+"""Dirichlet process mixtures: conjugate components, whose number is inferred."""
 
 from __future__ import annotations
 
@@ -94,7 +91,6 @@ class DirichletProcessMixture(Clusterer):
     memberships_ : array of shape (n, n_clusters)
         Posterior predictive memberships; from the sampler, memberships whose products match the
         co-occurrence over all draws.
-    labels_ : array of shape (n,)
     n_clusters_ : int
         Clusters in use; from the sampler, the most frequent number, less the clusters that have no
         object's largest membership.
@@ -102,7 +98,8 @@ class DirichletProcessMixture(Clusterer):
         Probability of 0, 1, 2, ... clusters.
     objective_, history_ : float, array
         Lower bound of the log evidence (variational); largest log joint of a draw so far (sampler).
-    n_iter_, converged_ : int, bool
+    labels_, n_iter_, converged_
+        As in every estimator.
     weights_ : array of shape (n_clusters,)
         Mean membership of each cluster.
     components_ : object of ``sfumato.conjugate``
@@ -141,12 +138,7 @@ class DirichletProcessMixture(Clusterer):
     """
 
     chooses_n_clusters = "always"
-
-    @property
-    def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature."""
-        return True
-
+    unit_free = True
     _posterior: variational.Approximation | sampling.Posterior
 
     def __init__(
@@ -193,10 +185,6 @@ class DirichletProcessMixture(Clusterer):
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object.
         %(mixture_links)s
-
-        Returns
-        -------
-        self
         """
         self._forget()
         prior = self._check_parameters()
@@ -228,11 +216,8 @@ class DirichletProcessMixture(Clusterer):
     def _in_order(
         self, X: Any, rows: Rows, links: LinkedRows | None, labels: np.ndarray | None
     ) -> Any:
-        """Memberships of the fitted objects, the clusters of known labels first, then the largest;
-        the posterior has the same order.
-        """
-        given = rows.columns[0]
-        weights = None if given is None else to_numpy(given)
+        """Memberships, the clusters of known labels first, then the largest; posterior likewise."""
+        weights = None if rows.columns[0] is None else to_numpy(rows.columns[0])
         while True:
             memberships = self._memberships(X)
             if links is not None:
@@ -255,8 +240,7 @@ class DirichletProcessMixture(Clusterer):
     ) -> tuple[Rows, Any]:
         """Rows with weights, and the component with its prior."""
         self._refuse_missing(X)
-        with np.errstate(over="ignore"):
-            weights = check_weights(sample_weight, X)
+        weights = check_weights(sample_weight, X)
         priors.check_copies(weights)
         rows = Rows(X, weights)
         if not isinstance(self.n_clusters, str):
@@ -272,22 +256,14 @@ class DirichletProcessMixture(Clusterer):
         component = priors.build(self.prior_, rows)
         priors.check_prior(component)
         priors.check_counts(component, X)
-        if isinstance(given, type):
-            tried = priors.candidates(component)
-            chosen = variational.most_probable(tried, rows, prior.mean)
-            if chosen is not component and len(tried) > 1:
-                q = component.features(X[:1]).shape[0]
-                self.prior_ = priors.publish(chosen, np.zeros((1, q)))[0]
-            component = chosen
+        if given is NormalInverseWishart:
+            component = variational.most_probable(priors.candidates(component), rows, prior.mean)
+            nothing = np.zeros((1, component.features(X[:1]).shape[0]))
+            self.prior_ = priors.publish(component, nothing)[0]
         return rows, component
 
     def _approximate(
-        self,
-        component: Any,
-        rows: Rows,
-        prior: Concentration,
-        seeds: np.ndarray,
-        links: LinkedRows | None,
+        self, component: Any, rows: Rows, prior: Concentration, seeds: Any, links: LinkedRows | None
     ) -> loop.Run:
         search = variational.Ascent(component, rows, prior, self.max_iter, self.tol, links)
         if isinstance(self.n_clusters, str):
@@ -304,7 +280,6 @@ class DirichletProcessMixture(Clusterer):
                 break
             k = min(2 * k, most)
         self.concentration_ = run.state.concentration.mean
-
         shift = search.log_base()
         return run._replace(history=run.history + shift, objective=run.objective + shift)
 
@@ -328,20 +303,19 @@ class DirichletProcessMixture(Clusterer):
         self.r_hat_ = sampling.split_r_hat(trace.log_joint)
         self.log_joint_ = trace.log_joint + float(np.sum(component.log_base(Z)))
         history = np.maximum.accumulate(self.log_joint_.ravel())
-        if not self.r_hat_ < 1.2:
+        if self.n_draws < 4:
+            doubt = f"n_draws={self.n_draws} cannot tell whether chains agree: r_hat_ needs 4"
+            warn(doubt, ConvergenceWarning)
+        elif not self.r_hat_ < 1.2:
             doubt = f"the chains do not agree (r_hat_={self.r_hat_:.2f}): raise burn_in or n_draws"
-            if self.n_draws < 4:
-                doubt = f"n_draws={self.n_draws} cannot tell whether chains agree: r_hat_ needs 4"
             warn(doubt, ConvergenceWarning)
         sweeps = self.n_init * (self.burn_in + self.n_draws)
         return loop.Run(None, history[-1], history, sweeps, True)
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         drawn = 12 * size.n * self.n_init * self.n_draws if self.inference == "gibbs" else 0
-        return super()._memory_needed(size) | {
-            "memberships": size.n * size.itemsize,
-            "labels of all draws": drawn,
-        }
+        own = {"memberships": size.n * size.itemsize, "labels of all draws": drawn}
+        return super()._memory_needed(size) | own
 
     def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
         if self.inference == "gibbs":
@@ -374,26 +348,14 @@ class DirichletProcessMixture(Clusterer):
         return self._new_at(self._memberships(self._check_new(X)), n_clusters, X)
 
     def score_samples(self, X: ArrayLike) -> Any:
-        """Log posterior predictive density of every object.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_new, p)
-
-        Returns
-        -------
-        log_density : array of shape (n_new,)
-        """
+        """Log posterior predictive density (n_new,) of every row of ``X`` (n_new, p)."""
         self._check_fitted()
         return Rows(self._check_new(X)).map(self._posterior.log_density)
 
     def score(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Mean log posterior predictive density.
-
-        Higher is better, and comparable between models of the same data.
-        """
+        """Mean log posterior predictive density, comparable between models of the same data."""
         weights = None if sample_weight is None else to_numpy(check_weights(sample_weight, X))
         return float(np.average(to_numpy(self.score_samples(X)), weights=weights))
 
@@ -419,8 +381,7 @@ class DirichletProcessMixture(Clusterer):
     def _refuse_missing(self, X: Any) -> None:
         """Refuse missing values that the component cannot handle, and name what can."""
         kind = self._kind()
-        apart = kind in (NormalInverseGamma, BetaBinomial)
-        if apart or (self._takes_missing() and (is_numpy(X) or sp.issparse(X))):
+        if kind in (NormalInverseGamma, BetaBinomial) or (self._takes_missing() and is_numpy(X)):
             return
         values = X.data if sp.issparse(X) else X
         if not bool(namespace(values).isnan(values).any()):

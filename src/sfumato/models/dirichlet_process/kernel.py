@@ -13,30 +13,16 @@ pairs of clusters whose union raises the bound, exactly.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import betaln, digamma, gammaln, zeta
+from scipy.special import betaln, digamma, gammaln, xlogy, zeta
 
-from ...array.arrays import namespace, to_numpy
+from ...array.arrays import asarray_like, namespace, to_numpy
+from ...array.rows import Rows, add
 from ...array.types import Array, Weights
 from ...numerics.distances import softmax_columns
-
-__all__ = [
-    "TUNING",
-    "Concentration",
-    "State",
-    "Summary",
-    "assign",
-    "log_weights",
-    "merged",
-    "merges",
-    "occupied",
-    "pair_losses",
-    "responsibilities",
-    "summarize",
-    "update",
-]
 
 
 class Tuning(NamedTuple):
@@ -109,9 +95,7 @@ def update(
     current: Concentration,
     prior: Concentration,
 ) -> State:
-    """Best posteriors of components, sticks and alpha for these statistics, the largest cluster
-    first.
-    """
+    """Best posteriors of components, sticks and alpha, the largest cluster first."""
     # The order of sizes maximises the bound over all orders of the sticks.
     order = np.argsort(-counts, kind="stable")
     sums, counts = sums[order], counts[order]
@@ -119,17 +103,13 @@ def update(
     sticks[1] += current.mean if np.isinf(prior.rate) else _best_alpha(sticks, current.mean, prior)
     log_v, log_rest = digamma(sticks) - digamma(sticks.sum(axis=0))
     offset = np.append(log_v, 0.0) + np.append(0.0, np.cumsum(log_rest))
-    concentration = (
-        current
-        if np.isinf(prior.rate)
-        else Concentration(prior.shape + len(log_rest), prior.rate - log_rest.sum())
-    )
+    if not np.isinf(prior.rate):
+        current = Concentration(prior.shape + len(log_rest), prior.rate - log_rest.sum())
     coefficients = component.coefficients(sums)
     penalty = float(np.sum(coefficients * sums) - component.log_evidence(sums).sum())
-    penalty += _stick_divergence(sticks, log_v, log_rest, concentration) + _gamma_divergence(
-        concentration, prior
-    )
-    return State(sums, counts, sticks, concentration, coefficients, offset, penalty)
+    penalty += _stick_divergence(sticks, log_v, log_rest, current)
+    penalty += _gamma_divergence(current, prior)
+    return State(sums, counts, sticks, current, coefficients, offset, penalty)
 
 
 def _sticks(counts: np.ndarray, alpha: float) -> np.ndarray:
@@ -141,14 +121,12 @@ def _sticks(counts: np.ndarray, alpha: float) -> np.ndarray:
 def _best_alpha(sticks: np.ndarray, guess: float, prior: Concentration) -> float:
     """Mean of alpha that agrees with the sticks which it leads to.
 
-    ``sticks`` (2, k - 1) hold 1 + N_k and the mass M_k of later clusters. Updates of sticks and
-    alpha in turn have the fixed point
+    ``sticks`` (2, k - 1) hold 1 + N_k and the mass M_k of later clusters. The fixed point
 
         alpha (rate + sum_k [ digamma(1 + N_k + M_k + alpha) - digamma(1 + M_k + alpha) ])
             = shape + sum_k M_k / (M_k + alpha),
 
-    but take dozens of passes to arrive there. The difference of the two sides rises and is concave,
-    so that Newton's method arrives from anywhere.
+    has a difference of its sides that rises and is concave: Newton's method finds it from anywhere.
     """
     later, alpha = sticks[1], guess
     places = np.stack([sticks.sum(axis=0), 1.0 + later])
@@ -158,11 +136,7 @@ def _best_alpha(sticks: np.ndarray, guess: float, prior: Concentration) -> float
         curve = zeta(2.0, at)  # the derivative of digamma
         rate = prior.rate + float(np.sum(high - low))
         share = later / (later + alpha)
-        slope = (
-            rate
-            + alpha * float(np.sum(curve[0] - curve[1]))
-            + float(np.sum(share / (later + alpha)))
-        )
+        slope = rate + float(np.sum(alpha * (curve[0] - curve[1]) + share / (later + alpha)))
         change = (prior.shape + float(share.sum()) - alpha * rate) / slope
         alpha, before = max(alpha + change, 0.1 * alpha), alpha
         if abs(alpha - before) <= 1e-13 * alpha:
@@ -183,57 +157,94 @@ def _stick_divergence(
 def _gamma_divergence(q: Concentration, p: Concentration) -> float:
     if np.isinf(p.rate):
         return 0.0
-    return float(
-        (q.shape - p.shape) * digamma(q.shape)
-        - gammaln(q.shape)
-        + gammaln(p.shape)
-        + p.shape * np.log(q.rate / p.rate)
-        + q.mean * (p.rate - q.rate)
-    )
+    normalizer = gammaln(p.shape) - gammaln(q.shape) + p.shape * np.log(q.rate / p.rate)
+    return float((q.shape - p.shape) * digamma(q.shape) + normalizer + q.mean * (p.rate - q.rate))
+
+
+def logits(component: Any, state: State, Z: Array) -> Any:
+    """Expected log densities and weights (k, b) of the clusters for features ``Z`` (q, b)."""
+    expected = component.expected_logits(state.coefficients, Z)
+    return expected + asarray_like(state.offset[:, None], expected)
 
 
 def responsibilities(component: Any, state: State, Z: Array) -> tuple[Any, Any]:
-    """Responsibilities (k, b) of the clusters for objects with features ``Z`` (q, b), and the log
-    normalisers (b,).
-    """
-    offset = namespace(Z).asarray(state.offset, device=getattr(Z, "device", None))
-    return softmax_columns(component.expected_logits(state.coefficients, Z) + offset[:, None])
+    """Responsibilities (k, b) for features ``Z`` (q, b), and log normalisers (b,)."""
+    return softmax_columns(logits(component, state, Z))
 
 
 def summarize(
-    component: Any, state: State, X: np.ndarray, weights: Array, *, columns: int = 2**18
+    component: Any,
+    state: State,
+    X: np.ndarray,
+    weights: Any,
+    given: Weights = None,
+    *,
+    columns: int = 2**18,
 ) -> Summary:
-    """Statistics of a block of objects (b, p), cut so that its features stay in the cache."""
-    q = state.sums.shape[1]
-    size = X.shape[0] if namespace(X) is not np else max(64, columns // q)
-    sums, counts, objective = np.zeros_like(state.sums), np.zeros_like(state.counts), 0.0
-    state = _open(state)
-    k = len(state.counts)
+    """Statistics of a block of objects (b, p), cut so that its features stay in the cache, by their
+    own responsibilities or by ``given`` ones (b, k).
+    """
+    size = X.shape[0] if namespace(X) is not np else max(64, columns // state.sums.shape[1])
+    total = Summary(np.zeros_like(state.sums), np.zeros_like(state.counts), 0.0)
     for start in range(0, X.shape[0], size):
-        Z = component.features(X[start : start + size])
-        R, bound = responsibilities(component, state, Z)
+        piece = slice(start, start + size)
+        Z = component.features(X[piece])
+        R, bound = (
+            responsibilities(component, state, Z)
+            if given is None
+            else (given[piece].T, np.zeros(len(given[piece])))
+        )
         if weights is not None:
-            w = namespace(R).asarray(weights[start : start + size])
-            R *= w
-            bound = bound * w
-        sums[:k] += component.expected_sums(R, state.coefficients, Z)
-        counts[:k] += to_numpy(R.sum(axis=1))
-        objective += float(bound.sum())
-    return Summary(sums, counts, objective)
+            w = namespace(R).asarray(weights[piece])
+            R, bound = R * w, bound * w
+        sums, counts = component.expected_sums(R, state.coefficients, Z), to_numpy(R.sum(axis=1))
+        total = add(total, Summary(sums, counts, float(bound.sum())))
+    return total
 
 
-def _open(state: State) -> State:
+def opened(state: State) -> State:
     """The clusters that objects may belong to: those in use, and one that is empty.
 
     The others are empty as well, hence the same, but later sticks make them less probable.
     """
     k = int(np.sum(state.counts > 1e-12 * state.counts.sum())) + 1
-    return state._replace(
-        sums=state.sums[:k],
-        counts=state.counts[:k],
-        coefficients=state.coefficients[:k],
-        offset=state.offset[:k],
-    )
+    kept = {name: getattr(state, name)[:k] for name in ("sums", "counts", "coefficients", "offset")}
+    return state._replace(**kept)
+
+
+@dataclass(frozen=True)
+class Process:
+    """The mixture as ``engine.component.Likelihood`` climbs its bound."""
+
+    component: Any
+    prior: Concentration
+    linked: bool  # links may ask for several empty clusters at once
+    pack: ClassVar[None] = None  # steps are not extrapolated
+
+    def whole(self, rows: Rows) -> None:
+        """No native runner."""
+
+    def ready(self, state: State) -> State:
+        """The clusters that a pass looks at."""
+        return state if self.linked else opened(state)
+
+    def summarize(self, block: Any, weights: Any, ready: State, given: Weights = None) -> Summary:
+        """Statistics of a block."""
+        return summarize(self.component, ready, block, weights, given)
+
+    def logits(self, block: Array, ready: State) -> Any:
+        """Expected log densities and weights (k, b) of a block."""
+        return logits(self.component, ready, self.component.features(block))
+
+    def log_prior(self, state: State) -> float:
+        """Minus the divergences of the bound."""
+        return -state.penalty
+
+    def update(self, stats: Summary, state: State) -> State:
+        """The best state for these statistics."""
+        empty = len(state.counts) - len(stats.counts)
+        sums, counts = np.pad(stats.sums, ((0, empty), (0, 0))), np.pad(stats.counts, (0, empty))
+        return update(self.component, sums, counts, state.concentration, self.prior)
 
 
 def log_weights(state: State) -> np.ndarray:
@@ -244,12 +255,10 @@ def log_weights(state: State) -> np.ndarray:
 
 
 def assign(component: Any, log_weight: np.ndarray, parameters: object, X: Array) -> tuple[Any, Any]:
-    """Posterior predictive memberships (b, k) of a block of objects, and the logarithms of their
-    densities (b,).
-    """
+    """Posterior predictive memberships (b, k) of a block, and log densities (b,)."""
     Z = component.features(X)
     logits = component.log_predictive(parameters, Z)
-    logits += namespace(logits).asarray(log_weight, device=getattr(logits, "device", None))[:, None]
+    logits += asarray_like(log_weight[:, None], logits)
     R, density = softmax_columns(logits)
     return R.T, density + component.log_base(Z)
 
@@ -262,71 +271,55 @@ def occupied(log_vacancy: np.ndarray) -> np.ndarray:
     return chances
 
 
-def merges(component: Any, state: State, losses: Any, *, limit: int = 30) -> list[tuple[int, int]]:
-    """Disjoint pairs of clusters whose union raises the bound.
-
-    ``losses(pairs)`` gives the entropy that each union gives up.
-    """
+def merges(component: Any, state: State, losses: Any) -> list[tuple[int, int]]:
+    """Disjoint pairs of clusters whose union raises the bound by more than its ``losses``."""
     # Empty clusters hold the prior: merging them changes nothing.
     active = np.flatnonzero(state.counts > 1e-8 * max(1.0, state.counts.sum()))
     left, right = (active[index] for index in np.triu_indices(len(active), 1))
     if not len(left):
         return []
     evidence = component.log_evidence(state.sums)
-    gain = (
-        component.log_evidence(state.sums[left] + state.sums[right])
-        - evidence[left]
-        - evidence[right]
-    )
-    union = np.repeat(state.counts[None], len(left), axis=0)
-    rows = np.arange(len(left))
-    union[rows, left] += union[rows, right]
-    union[rows, right] = 0.0
+    union = component.log_evidence(state.sums[left] + state.sums[right])
+    gain = union - evidence[left] - evidence[right]
+    counts, rows = np.repeat(state.counts[None], len(left), axis=0), np.arange(len(left))
+    counts[rows, left] += counts[rows, right]
+    counts[rows, right] = 0.0
     alpha = state.concentration.mean
-    promise = gain + _stick_evidence(union, alpha) - _stick_evidence(state.counts[None], alpha)
-    # The loss of entropy needs a pass over the data, so only promising pairs are tried; it is never
-    # negative.
-    best = np.argsort(-promise, kind="stable")[:limit]
+    promise = gain + _stick_evidence(counts, alpha) - _stick_evidence(state.counts, alpha)
+    # The loss of entropy needs a pass over the data, so only thirty promising pairs are tried; it
+    # is never negative.
+    best = np.argsort(-promise, kind="stable")[:30]
     best = best[promise[best] > 0]
     pairs = [(int(left[i]), int(right[i])) for i in best]
-    return _take(state, pairs, gain[best] - losses(pairs)) if pairs else []
-
-
-def _take(state: State, pairs: list[tuple[int, int]], gains: np.ndarray) -> list[tuple[int, int]]:
-    """Disjoint pairs, best first, as long as each raises the bound."""
-    counts, alpha = state.counts.copy(), state.concentration.mean
+    if not pairs:
+        return []
     taken: list[tuple[int, int]] = []
+    gains, counts = gain[best] - losses(pairs), state.counts
     for index in np.argsort(-gains, kind="stable"):
         a, b = pairs[index]
         if any(a in pair or b in pair for pair in taken):
             continue
         trial = counts.copy()
         trial[a], trial[b] = counts[a] + counts[b], 0.0
-        if gains[index] + (
-            _stick_evidence(trial[None], alpha) - _stick_evidence(counts[None], alpha)
-        )[0] > 1e-9 * max(1.0, counts.sum()):
+        gain = gains[index] + _stick_evidence(trial, alpha) - _stick_evidence(counts, alpha)
+        if gain > 1e-9 * max(1.0, counts.sum()):
             taken.append((a, b))
             counts = trial
     return taken
 
 
-def _stick_evidence(counts: np.ndarray, alpha: float) -> np.ndarray:
+def _stick_evidence(counts: np.ndarray, alpha: float) -> Any:
     """Log evidence of cluster sizes (..., k), up to a constant, in the best order."""
     return betaln(*_sticks(-np.sort(-counts, axis=-1), alpha)).sum(axis=-1)
 
 
 def pair_losses(R: Array, weights: Weights, pairs: list[tuple[int, int]]) -> np.ndarray:
-    """Entropy that a block gives up when the responsibilities ``R`` (k, b) of each pair are added
-    together.
-    """
+    """Entropy that a block gives up when the responsibilities (k, b) of each pair are added."""
     R = to_numpy(R)
     w = 1.0 if weights is None else to_numpy(weights)
-    entropy = {k: _plogp(R[k]) for k in {k for pair in pairs for k in pair}}
-    return np.array([np.sum(w * (_plogp(R[a] + R[b]) - entropy[a] - entropy[b])) for a, b in pairs])
-
-
-def _plogp(p: np.ndarray) -> np.ndarray:
-    return p * np.log(np.where(p > 0, p, 1.0))
+    entropy = {k: xlogy(R[k], R[k]) for k in {k for pair in pairs for k in pair}}
+    unions = ((a, b, R[a] + R[b]) for a, b in pairs)
+    return np.array([np.sum(w * (xlogy(p, p) - entropy[a] - entropy[b])) for a, b, p in unions])
 
 
 def merged(state: State, pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:

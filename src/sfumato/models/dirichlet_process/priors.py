@@ -23,19 +23,6 @@ from ...numerics.coordinates import Coordinates, measure
 from .components import CountComponent, DiagonalComponent, FullComponent
 from .kernel import TUNING, Concentration
 
-__all__ = [
-    "KINDS",
-    "build",
-    "candidates",
-    "check_concentration",
-    "check_copies",
-    "check_counts",
-    "check_prior",
-    "default_prior",
-    "embedding",
-    "publish",
-]
-
 KINDS = (NormalInverseWishart, NormalInverseGamma, DirichletMultinomial, BetaBinomial)
 
 
@@ -59,17 +46,12 @@ def default_prior(kind: type, rows: Rows) -> Any:
     if kind is NormalInverseGamma:
         return NormalInverseGamma(center, TUNING.kappa, 2.0, spread * unit**2)
     shape = tied * found.covariance() + (1 - tied) * np.eye(p)
-    return NormalInverseWishart(
-        center, TUNING.kappa, p + 3.0, 2 * spread * shape * np.outer(unit, unit)
-    )
+    scale = 2 * spread * shape * np.outer(unit, unit)
+    return NormalInverseWishart(center, TUNING.kappa, p + 3.0, scale)
 
 
 def candidates(component: Any) -> list[Any]:
-    """Components with other priors than this one, the default, which is the first: covariances of
-    another size, shape and certainty.
-    """
-    if not isinstance(component, FullComponent):
-        return [component]
+    """The component, and others that expect covariances of another size, shape and certainty."""
     p = len(component.mean)
     shapes = component.scale / (2 * TUNING.spreads[0]), np.eye(p)
     return [
@@ -81,20 +63,16 @@ def candidates(component: Any) -> list[Any]:
 
 
 def build(prior: Any, rows: Rows) -> Any:
-    """Mixture component with this prior.
-
-    Normal components work in units in which the data have variance 1.
-    """
+    """Mixture component with this prior; a normal one in units of variance 1."""
     p = rows.shape[1]
-    vector = {"NormalInverseWishart": "mean", "DirichletMultinomial": "concentration"}.get(
-        type(prior).__name__
-    )
-    if vector is not None and getattr(prior, vector).shape != (p,):
-        raise ValueError(
-            f"component must be a single prior for {p} features, got {vector} of shape "
-            f"{getattr(prior, vector).shape}"
-        )
-    if vector is None and prior.batch_shape not in ((), (p,)):
+    if isinstance(prior, (NormalInverseWishart, DirichletMultinomial)):
+        name = "mean" if isinstance(prior, NormalInverseWishart) else "concentration"
+        if getattr(prior, name).shape != (p,):
+            raise ValueError(
+                f"component must be a single prior for {p} features, got {name} of shape "
+                f"{getattr(prior, name).shape}"
+            )
+    elif prior.batch_shape not in ((), (p,)):
         raise ValueError(
             f"component must hold one prior, or one for each of {p} features, got "
             f"{prior.batch_shape}"
@@ -110,16 +88,13 @@ def build(prior: Any, rows: Rows) -> Any:
         if isinstance(prior, NormalInverseWishart):
             scale = prior.scale / np.outer(unit, unit)
             return FullComponent(mean, float(prior.kappa), float(prior.df), scale, center, unit)
-        kappa, shape, scale = (
-            np.array(np.broadcast_to(v, (p,))) for v in (prior.kappa, prior.shape, prior.scale)
-        )
-        return DiagonalComponent(mean, kappa, shape, scale / unit**2, center, unit)
+        parts = (prior.kappa, prior.shape, prior.scale / unit**2)
+        kappa, shape, scale = (np.array(np.broadcast_to(part, (p,))) for part in parts)
+        return DiagonalComponent(mean, kappa, shape, scale, center, unit)
 
 
 def publish(component: Any, S: np.ndarray) -> Any:
-    """Posteriors of clusters with these sums of features, as one conjugate object in the units of
-    the data; without objects, the prior.
-    """
+    """Posteriors given sums of features, in the units of the data; without objects, the prior."""
     if isinstance(component, CountComponent):
         posterior = component.prior + S.reshape(-1, *component.prior.shape)
         if component.trials is None:
@@ -127,11 +102,10 @@ def publish(component: Any, S: np.ndarray) -> Any:
         return BetaBinomial(posterior[:, 0], posterior[:, 1], component.trials)
     mean, kappa, freedom, scale = component.posterior(S)
     center, unit = component.center, component.unit
+    mean = mean * unit + center
     if isinstance(component, FullComponent):
-        return NormalInverseWishart(
-            mean * unit + center, kappa, freedom, scale * np.outer(unit, unit)
-        )
-    return NormalInverseGamma(mean * unit + center, kappa, freedom, scale * unit**2)
+        return NormalInverseWishart(mean, kappa, freedom, scale * np.outer(unit, unit))
+    return NormalInverseGamma(mean, kappa, freedom, scale * unit**2)
 
 
 def check_counts(component: Any, X: Any) -> None:
@@ -144,8 +118,8 @@ def check_counts(component: Any, X: Any) -> None:
     most: Any = np.inf if limit is None else limit.max() if sp.issparse(X) else limit
     fraction = np.isfinite(values) & (values != np.floor(values))
     if ((values < 0) | (values > most) | fraction).any():
-        what = "0 or 1 (or whole numbers up to trials)"
-        what = "nonnegative whole numbers" if limit is None else what
+        limited = "0 or 1 (or whole numbers up to trials)"
+        what = "nonnegative whole numbers" if limit is None else limited
         raise ValueError(
             f"X must hold {what} for this component: recode it, or choose a normal component"
         )
@@ -156,10 +130,8 @@ def check_concentration(given: Any) -> Concentration:
     pair = isinstance(given, (tuple, list, np.ndarray)) and np.ndim(given) > 0
     if pair and len(given) != 2:
         raise ValueError(f"concentration must be a number or a pair (shape, rate), got {given!r}")
-    parts = [
-        check_number(part, "concentration", low=0, strict=True)
-        for part in (given if pair else (given,))
-    ]
+    given_parts = given if pair else (given,)
+    parts = [check_number(part, "concentration", low=0, strict=True) for part in given_parts]
     prior = Concentration(parts[0], parts[1] if pair else np.inf)
     if not (min(parts) >= 1e-100 and max(parts) <= 1e100 and 1e-100 <= prior.mean <= 1e10):
         raise ValueError(
@@ -170,18 +142,17 @@ def check_concentration(given: Any) -> Concentration:
 
 
 def check_copies(weights: Weights) -> None:
-    """Refuse weights so large that the prior is lost among the copies they stand for, and warn of
-    weights so small that the prior hides the objects.
-    """
-    with np.errstate(over="ignore"):
-        total = 0.0 if weights is None else float(weights.sum())
+    """Refuse weights that drown the prior in rounding; warn of weights that it outweighs."""
+    if weights is None:
+        return
+    total = float(weights.sum())
     if total > 1e12:
         raise ValueError(
             f"sample_weight adds up to {total:.0e}, so many copies of the objects that the prior "
             "is lost in rounding: divide by a number"
         )
     # Under half an object each, weights are hardly copies, but shares.
-    if weights is not None and total < 0.5 * float((weights > 0).sum()):
+    if total < 0.5 * float((weights > 0).sum()):
         warn(
             f"sample_weight adds up to {total:.3g}, as if there were so few objects, and the prior "
             "outweighs them: multiply it, e.g. by the number of objects over this sum"
@@ -189,9 +160,7 @@ def check_copies(weights: Weights) -> None:
 
 
 def check_prior(component: Any) -> None:
-    """Refuse a normal prior so far from the data, or so narrow, that sums of squares in floating
-    point lose one of the two.
-    """
+    """Refuse a normal prior so far from the data, or so narrow, that sums of squares cancel."""
     if isinstance(component, CountComponent):
         return
     full = isinstance(component, FullComponent) and np.isfinite(component.scale).all()
@@ -206,10 +175,7 @@ def check_prior(component: Any) -> None:
 
 
 def embedding(component: Any, X: Any) -> np.ndarray:
-    """A block of objects (b, p) as points whose Euclidean distance makes sense.
-
-    Where to look for a start.
-    """
+    """A block of objects (b, p) as points whose Euclidean distance makes sense."""
     X = to_numpy(X.toarray() if sp.issparse(X) else X).astype(np.float64)
     if not isinstance(component, CountComponent):
         return np.nan_to_num((X - component.center) / component.unit, nan=0.0)

@@ -33,8 +33,6 @@ from ...numerics import label_sweep, simplex
 from ...numerics.label_table import encode
 from .kernel import Concentration
 
-__all__ = ["Chain", "Draw", "Posterior", "Trace", "consensus", "run_chains", "split_r_hat", "visit"]
-
 
 class Draw(NamedTuple):
     """A partition: labels (n,) 0 to k - 1, and the concentration."""
@@ -52,48 +50,37 @@ def visit(
     table: Any,
     X: np.ndarray,
     labels: np.ndarray,
-    choices: np.ndarray,
-    uniforms: np.ndarray,
+    choices: Any,
+    uniforms: Any,
     log_alpha: float,
     first: int,
 ) -> tuple[int, float]:
-    """Objects from ``first`` on leave and choose again.
+    """The object to go on with, and the log chance of all choices made, after objects from
+    ``first`` on left and chose again, until no slot of the ``table`` is empty.
 
-    Stops early when a new cluster may be needed and no slot of the ``table`` (``Component.seats``)
-    is empty. ``labels`` and the table are overwritten. ``choices`` is -1 where an object may choose
-    by its ``uniforms``, else the slot it must take. With ``log_alpha`` of minus infinity no new
-    cluster is opened. Returns the object to go on with and the log chance of all choices made.
+    ``labels`` and the table are overwritten. ``choices`` is -1 where an object may choose by its
+    ``uniforms``, else the slot it must take. Minus infinity as ``log_alpha`` opens no cluster.
     """
     seats = getattr(native("seating"), table.kind)(table)
     return native("seating").visit(seats, X, labels, choices, uniforms, log_alpha, first)  # type: ignore[no-any-return]
 
 
 class Chain(NamedTuple):
-    """What stays the same along a chain: the component, the features (q, n) and points (n, p) of
-    the objects, and how to visit them.
-    """
+    """What stays the same along a chain: component, features (q, n) and points (n, p)."""
 
     component: Any
     Z: np.ndarray
     X: np.ndarray
-    visit: Any = visit
 
     @classmethod
-    def of(cls, component: Any, Z: np.ndarray, visit: Any = visit) -> Chain:
+    def of(cls, component: Any, Z: np.ndarray) -> Chain:
         """The chain of objects with features ``Z`` (q, n)."""
-        return cls(component, Z, component.points(Z), visit)
+        return cls(component, Z, component.points(Z))
 
     def walk(
-        self,
-        labels: np.ndarray,
-        order: np.ndarray,
-        choices: Any,
-        rng: np.random.Generator,
-        log_alpha: float,
+        self, labels: np.ndarray, order: np.ndarray, choices: Any, rng: Any, log_alpha: float
     ) -> tuple[np.ndarray, float]:
-        """Visit the objects in ``order``: new labels of all objects and the log chance of the
-        choices.
-        """
+        """Visit the objects in ``order``: new labels of all, and the log chance of the choices."""
         k = int(labels.max(initial=-1)) + 1
         X, now = self.X[order], labels[order].copy()
         uniforms = rng.random(len(order))
@@ -106,7 +93,7 @@ class Chain(NamedTuple):
             slots = max(k, int(occupied.max()) + 1) + room
             counts = np.bincount(occupied[occupied >= 0], minlength=slots).astype(np.int64)
             table = self.component.seats(sums(self.Z, occupied, slots), counts, len(labels))
-            position, more = self.visit(table, X, now, choices, uniforms, log_alpha, position)
+            position, more = visit(table, X, now, choices, uniforms, log_alpha, position)
             log_chance, room = log_chance + more, 2 * room
         labels = labels.copy()
         labels[order] = now
@@ -132,9 +119,7 @@ class Chain(NamedTuple):
     def split_merge(
         self, labels: np.ndarray, concentration: float, rng: np.random.Generator
     ) -> np.ndarray:
-        """Propose to split the cluster of two random objects, or to merge their two clusters
-        (sequential allocation, Dahl 2005).
-        """
+        """Propose to split the cluster of two random objects, or to merge their two (Dahl 2005)."""
         i, j = rng.choice(len(labels), size=2, replace=False)
         merge = labels[i] != labels[j]
         both = np.flatnonzero((labels == labels[i]) | (labels == labels[j]))
@@ -181,9 +166,7 @@ def sample_concentration(
 
 
 class Trace(NamedTuple):
-    """What chains leave: labelings (n, draws), concentrations (draws,), and the log joint (chains,
-    sweeps kept).
-    """
+    """Labelings (n, draws), concentrations (draws,) and log joint (chains, sweeps kept)."""
 
     labelings: np.ndarray
     concentrations: np.ndarray
@@ -228,20 +211,16 @@ def run_chains(
             walks = tuple(pool.map(sweep, walks))
             return walks, chain.log_joint(walks[0].draw)
 
-        walks = tuple(pool.map(start, seeds))
+        first, n_sweeps = tuple(pool.map(start, seeds)), burn_in + n_draws
         # A negative tolerance never stops: a chain has no optimum to reach.
-        walks = loop.iterate(
-            step, walks, max_iter=burn_in + n_draws, tol=-1.0, relative_to=1.0
-        ).state
+        walks = loop.iterate(step, first, max_iter=n_sweeps, tol=-1.0, relative_to=1.0).state
     labelings = np.stack([labels for walk in walks for labels in walk.labels], axis=1)
     kept = np.array([walk.kept for walk in walks])
     return Trace(labelings, kept[..., 0].ravel(), kept[..., 1])
 
 
 def split_r_hat(values: np.ndarray) -> float:
-    """Potential scale reduction of the halves of chains (chains, draws): near 1 when the chains
-    agree, infinite with fewer than four draws per chain.
-    """
+    """Agreement of the halves of chains (chains, draws): 1 is best, infinite if too short."""
     half = values.shape[1] // 2
     if half < 2:
         return np.inf
@@ -255,18 +234,14 @@ def split_r_hat(values: np.ndarray) -> float:
 
 
 def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
-    """Memberships (n, k) whose products come nearest to the co-occurrence of the draws, from the
-    most typical draw of k clusters.
-
-    A cluster that has no object's largest membership is dropped, so there may be fewer than ``k``.
+    """Memberships (n, k) whose products come nearest to the co-occurrence of the draws; clusters
+    that have no object's largest membership are dropped.
     """
     table = encode(labelings)
     # Fifty draws are enough to find one near the middle of the posterior.
     typical = np.flatnonzero(labelings.max(axis=0) + 1 == k)[:50]
-    U = min(
-        (np.eye(k)[labelings[:, draw]] for draw in typical),
-        key=lambda U: label_sweep.objective(table, U),
-    )
+    draws = (np.eye(k)[labelings[:, draw]] for draw in typical)
+    U = min(draws, key=lambda U: label_sweep.objective(table, U))
     while U.shape[1] > 1:
         U = loop.iterate(lambda U: label_sweep.sweep(table, U), U, max_iter=100, tol=1e-6).state
         leading = np.unique(U.argmax(axis=1))
@@ -277,10 +252,7 @@ def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
 
 
 class Posterior(NamedTuple):
-    """Draws that assign objects.
-
-    Clusters of all draws one under the other, ``first`` (draws,) where each draw begins.
-    """
+    """Draws that assign objects: their clusters one under the other, ``first`` of each draw."""
 
     component: Any
     first: np.ndarray
@@ -300,16 +272,10 @@ class Posterior(NamedTuple):
         members = np.vstack([sums(U.T, labels, k) for labels, k in draws])
         counts = np.concatenate([np.bincount(labels, minlength=k) for labels, k in draws])
         total = np.log(len(U) + trace.concentrations)
-        return cls(
-            component,
-            np.concatenate([[0], np.cumsum(sizes)[:-1]]),
-            np.log(counts) - np.repeat(total, sizes),
-            np.log(trace.concentrations) - total,
-            component.predictive(S),
-            component.predictive(np.zeros((1, S.shape[1]))),
-            U.T @ U,
-            members,
-        )
+        first, log_new = np.cumsum(sizes) - sizes, np.log(trace.concentrations) - total
+        log_weight = np.log(counts) - np.repeat(total, sizes)
+        known, prior = component.predictive(S), component.predictive(np.zeros((1, S.shape[1])))
+        return cls(component, first, log_weight, log_new, known, prior, U.T @ U, members)
 
     def reordered(self, order: np.ndarray) -> Posterior:
         """The same with its clusters in another order."""

@@ -1,15 +1,14 @@
 """Variational fit of a Dirichlet process mixture: starts, coordinate ascent, merges, and
 memberships of new objects.
 
-Many groups of a few objects each, and coordinate ascent from there, would spend dozens of passes on
-emptying them. Merging them first costs no pass at all: what a group knows of its objects is a sum
-of features, and for hard groups the log joint probability of objects and partition,
+Starts are small groups of objects, merged before the first pass: for hard groups the log joint
+probability of objects and partition needs only sums of features,
 
-    log p = sum_k [ E(S_k) + log Gamma(N_k) + log alpha ] + constant,
+    log p = sum_k [ E(S_k) + log Gamma(N_k) + log alpha ] + constant.
 
-needs nothing else. The pair that raises it most is merged again and again, down to one group, as in
-Bayesian hierarchical clustering (Heller and Ghahramani 2005), and the best partition on the way is
-kept. Clusters that overlap need starts without merging; ``is_clear`` says when there are none.
+The pair that raises it most is merged again and again, as in Bayesian hierarchical clustering
+(Heller and Ghahramani 2005), and the best partition on the way is kept. Clusters that overlap need
+starts without merging; ``is_clear`` says when there are none.
 
 Links act on the log responsibilities of the rows that they join (``engine.linked``).
 """
@@ -23,20 +22,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from ...array.arrays import is_numpy, namespace, to_numpy
+from ...array.arrays import asarray_like, is_numpy, to_numpy
 from ...array.rows import Rows, has_holes
 from ...array.types import Array, Weights
 from ...engine import loop
 from ...engine.base import weight_of
-from ...engine.linked import LinkedRows, free_weights
+from ...engine.component import Likelihood
+from ...engine.linked import LinkedRows
 from ...numerics import seeding
 from ...numerics.clear_groups import best_move
 from . import kernel
 from .components import FullComponent
 from .kernel import TUNING
 from .priors import embedding
-
-__all__ = ["Approximation", "Ascent", "approximate", "fuse", "most_probable"]
 
 
 class Approximation(NamedTuple):
@@ -100,11 +98,10 @@ class Ascent(NamedTuple):
     links: LinkedRows | None = None
 
     def best(self, n_clusters: int, seeds: np.ndarray) -> loop.Run:
-        """The best of several starts, which are compared after a few steps.
+        """The best of several starts, compared on a sample where there are many objects.
 
-        Merged groups find clear clusters as well as other starts do, but may miss clusters that
-        overlap: without clear clusters, starts that merge nothing are tried as well. With many
-        objects the starts are compared on a sample, and the best goes on with all objects.
+        Merged groups may miss clusters that overlap: unless the clusters are clear, starts that
+        merge nothing are tried as well.
         """
         rows = self.rows
         large = rows.shape[0] > 2 * TUNING.screen and self.links is None
@@ -119,14 +116,20 @@ class Ascent(NamedTuple):
             return run
         # Statistics of the sample, scaled to the weight of all objects, start the full fit.
         grown, state = weight_of(rows) / weight_of(few.rows), run.state
-        return self.ascend(
-            self._update(grown * state.sums, grown * state.counts, state.concentration)
-        )
+        start = self._update(grown * state.sums, grown * state.counts, state.concentration)
+        return self.ascend(start)
 
     def _update(
         self, sums: np.ndarray, counts: np.ndarray, current: kernel.Concentration
     ) -> kernel.State:
         return kernel.update(self.component, sums, counts, current, self.prior)
+
+    def _steps(self, state: kernel.State, max_iter: int) -> loop.Run:
+        """Coordinate ascent without merges."""
+        process: Any = kernel.Process(self.component, self.prior, self.links is not None)
+        rows = self.rows if self.links is None else self.links.apart(self.rows)
+        total = weight_of(self.rows)
+        return Likelihood(process, rows, total, total, self.links).run(state, max_iter, self.tol)
 
     def log_base(self) -> float:
         """What the log density of all objects holds beside the parameters."""
@@ -146,14 +149,11 @@ class Ascent(NamedTuple):
         if few == self.max_iter:
             return first
         run = self._replace(max_iter=self.max_iter - few).ascend(first.state)
-        return run._replace(
-            history=np.concatenate([first.history, run.history]), n_iter=first.n_iter + run.n_iter
-        )
+        history = np.concatenate([first.history, run.history])
+        return run._replace(history=history, n_iter=len(history))
 
     def ascend(self, state: kernel.State) -> loop.Run:
-        """Coordinate ascent from a state; every few steps, clusters whose union raises the bound
-        are merged.
-        """
+        """Coordinate ascent; every few steps, clusters whose union raises the bound are merged."""
         history: list[np.ndarray] = []
         n_iter = 0
         while True:
@@ -163,55 +163,12 @@ class Ascent(NamedTuple):
             state = run.state
             # Coordinate ascent alone cannot join two clusters that share one group.
             pairs = kernel.merges(self.component, state, partial(self._losses, state))
-            if n_iter >= self.max_iter or (run.converged and not pairs):
-                return run._replace(
-                    history=np.concatenate(history),
-                    n_iter=n_iter,
-                    converged=run.converged and not pairs,
-                )
+            done = run.converged and not pairs
+            if done or n_iter >= self.max_iter:
+                whole = np.concatenate(history)
+                return run._replace(history=whole, n_iter=n_iter, converged=done)
             if pairs:
                 state = self._update(*kernel.merged(state, pairs), state.concentration)
-
-    def _steps(self, state: kernel.State, max_iter: int) -> loop.Run:
-        """Coordinate ascent without merges."""
-        links = self.links
-        rows = self.rows if links is None else links.apart(self.rows)
-
-        def step(state: kernel.State) -> tuple[kernel.State, float]:
-            def block(X: Any, weights: Any, *free: Any) -> kernel.Summary:
-                weights = free_weights(X.shape[0], weights, *free) if free else weights
-                return kernel.summarize(self.component, state, X, weights)
-
-            stats = rows.sum(block)
-            if links is not None:
-                both = zip(stats, self._linked(links, state), strict=True)
-                stats = kernel.Summary(*(free + linked for free, linked in both))
-            following = self._update(stats.sums, stats.counts, state.concentration)
-            return following, stats.objective - state.penalty
-
-        return loop.iterate(
-            step, state, max_iter=max_iter, tol=self.tol, relative_to=weight_of(self.rows)
-        )
-
-    def _coupled(self, links: LinkedRows, state: kernel.State) -> tuple[np.ndarray, float]:
-        """Responsibilities (m, k) of the linked rows, and the logarithm of their sum."""
-
-        def logits(X: Any) -> np.ndarray:
-            Z = self.component.features(X)
-            return (self.component.expected_logits(state.coefficients, Z).T + state.offset).copy()
-
-        return links.couple(logits)
-
-    def _linked(self, links: LinkedRows, state: kernel.State) -> kernel.Summary:
-        """Statistics of the linked rows, whose labels are coupled."""
-        U, value = self._coupled(links, state)
-
-        def sums(X: Any, weights: Any, U: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            R, Z = (U * weights[:, None]).T, self.component.features(X)
-            return self.component.expected_sums(R, state.coefficients, Z), R.sum(axis=1)
-
-        total, counts = links.sum(U, sums)
-        return kernel.Summary(total, counts, value)
 
     def _losses(self, state: kernel.State, pairs: list[tuple[int, int]]) -> np.ndarray:
         """Entropy that unions of two clusters give up; infinite where links keep them apart."""
@@ -228,7 +185,11 @@ class Ascent(NamedTuple):
         if self.links is None:
             return set()
         links = self.links.links
-        U, _ = self._coupled(self.links, state)
+
+        def logits(X: Array) -> np.ndarray:
+            return kernel.logits(self.component, state, self.component.features(X)).T
+
+        U, _ = self.links.couple(logits)
         label = np.empty(links.labels.size, dtype=np.intp)
         label[links.unit] = U.argmax(axis=1)
         found = set()
@@ -238,52 +199,36 @@ class Ascent(NamedTuple):
         return {(int(a), int(b)) for a, b in found}
 
     def starts(self, n_clusters: int, seeds: np.ndarray) -> list[kernel.State]:
-        """Merged groups of objects around some that are far from each other, at most
-        ``n_clusters``.
+        """Merged groups around objects far from each other, each different partition once.
 
-        One state for each seed whose partition is not that of an earlier one. Where values are
-        missing, which the evidence of groups takes for the mean of the data, those of somewhat
-        finer partitions too.
+        Missing values count as the mean of the data, so finer partitions are tried with them.
         """
         component, prior = self.component, self.prior
         n_cells = min(max(n_clusters, TUNING.cells), self.rows.shape[0])
-        cells = [
-            _cells(component, self.rows, n_cells, np.random.default_rng(seed)) for seed in seeds
-        ]
         finer = TUNING.finer if has_holes(self.rows) else 0
         states: list[kernel.State] = []
-        for m in sorted({len(counts) for _, counts in cells}, reverse=True):
-            sums, counts = (
-                np.stack(parts) for parts in zip(*(c for c in cells if len(c[1]) == m), strict=True)
-            )
-            groups = fuse(component, sums, counts, prior.mean, n_clusters, finer)
-            for own, group in ((own, group) for own, some in enumerate(groups) for group in some):
-                fused = np.zeros((n_clusters, sums.shape[2])), np.zeros(n_clusters)
-                np.add.at(fused[0], group, sums[own])
-                np.add.at(fused[1], group, counts[own])
+        for seed in seeds:
+            sums, counts = _cells(component, self.rows, n_cells, np.random.default_rng(seed))
+            for group in fuse(component, sums, counts, prior.mean, n_clusters, finer):
+                fused = np.zeros((n_clusters, sums.shape[1])), np.zeros(n_clusters)
+                np.add.at(fused[0], group, sums)
+                np.add.at(fused[1], group, counts)
                 state = self._update(*fused, prior)
                 if not any(_alike(state, other) for other in states):
                     states.append(state)
         return states
 
     def unmerged(self, n_clusters: int, seeds: np.ndarray) -> Iterator[kernel.State]:
-        """As many small groups as clusters are allowed, for ascent to empty and merge by itself.
-
-        It takes dozens of passes, but finds clusters that overlap, which no hard group shows.
-        """
+        """Small groups for ascent to empty and merge, in dozens of passes: they may overlap."""
         for seed in seeds:
             rng = np.random.default_rng(seed)
             sums, counts = _cells(self.component, self.rows, n_clusters, rng)
             empty = n_clusters - len(counts)
-            yield self._update(
-                np.pad(sums, ((0, empty), (0, 0))), np.pad(counts, (0, empty)), self.prior
-            )
+            sums, counts = np.pad(sums, ((0, empty), (0, 0))), np.pad(counts, (0, empty))
+            yield self._update(sums, counts, self.prior)
 
     def is_clear(self, state: kernel.State) -> bool:
-        """Whether the clusters of a state are so clear that no other start need be tried.
-
-        Said only of normal clusters of any shape: no cluster looks like two, no two like one.
-        """
+        """Whether normal clusters are so clear that none looks like two, and no two like one."""
         component, rows = self.component, self.rows
         if not (isinstance(component, FullComponent) and is_numpy(rows.X)):
             return False
@@ -312,12 +257,10 @@ def _alike(one: kernel.State, other: kernel.State) -> bool:
 
 
 def most_probable(components: list[Any], rows: Rows, alpha: float) -> Any:
-    """The one of several components, which differ in the covariances that they expect, that makes
-    objects and partition most probable: empirical Bayes over the partitions that merging pairs
-    passes through.
+    """The component that makes objects and partition most probable: empirical Bayes over the
+    partitions that merging pairs passes through, under the first component and those chosen.
 
-    The pairs are merged under the first component, which is also the answer where values are
-    missing, and again under what was chosen. The seed of a fit has no part in it.
+    Where values are missing it is the first. The seed of a fit has no part in it.
     """
     if len(components) == 1 or has_holes(rows):
         return components[0]
@@ -328,40 +271,17 @@ def most_probable(components: list[Any], rows: Rows, alpha: float) -> Any:
     chosen, merged = 0, -1
     while chosen != merged:
         merged = chosen
-        path = _merged(components[merged], sums[None].copy(), counts[None].copy(), np.log(alpha))[1]
-        best = np.maximum(best, _along(path[:, 0], components, sums, counts, alpha))
+        tree = Tree.of(components[merged], sums, counts, np.log(alpha))
+        values = np.array([tree.log_joint(component).max() for component in components])
+        best = np.maximum(best, values)
         chosen = int(np.argmax(best))
     return components[chosen]
-
-
-def _along(
-    path: np.ndarray, components: list[Any], sums: np.ndarray, counts: np.ndarray, alpha: float
-) -> np.ndarray:
-    """For each component, the log joint probability of the most probable partition of a path
-    (m, m).
-    """
-    m = len(counts)
-    groups, left, right, own = [np.eye(m)], [], [], list(range(m))
-    for step in range(1, m):
-        moved = np.flatnonzero(path[step] != path[step - 1])[0]
-        a, b = path[step, moved], path[step - 1, moved]
-        groups.append((path[step] == a)[None])
-        left.append(own[a])
-        right.append(own[b])
-        own[a] = m + step - 1
-    members = np.vstack(groups)
-    sums, seats = members @ sums, gammaln(members @ counts) + np.log(alpha)
-    values = np.stack([component.log_evidence(sums) for component in components]) + seats
-    gained = np.cumsum(values[:, m:] - values[:, left] - values[:, right], axis=1)
-    return values[:, :m].sum(axis=1) + gained.max(axis=1, initial=0.0)
 
 
 def _cells(
     component: Any, rows: Rows, n_cells: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of features (m, q) and weights (m,) of groups: every object goes to the nearest of some
-    objects far from each other.
-    """
+    """Sums of features (m, q) and weights (m,) of groups around objects far from each other."""
     X, weights, _ = seeding.sorted_sample(
         rows, TUNING.sample, rng, features=lambda block: embedding(component, block)
     )
@@ -375,7 +295,7 @@ def _cells(
         Z = component.features(X)
         if isinstance(Z, np.ndarray) and np.isnan(Z).any():
             Z = np.nan_to_num(Z)  # missing values begin at the mean of the data
-        R = namespace(Z).asarray(R, dtype=Z.dtype, device=getattr(Z, "device", None))
+        R = asarray_like(R, Z)
         return to_numpy(R @ Z.T), to_numpy(R.sum(axis=1))
 
     sums, counts = rows.sum(block)
@@ -384,61 +304,66 @@ def _cells(
 
 def fuse(
     component: Any, sums: np.ndarray, counts: np.ndarray, alpha: float, most: int, finer: int = 0
-) -> list[list[np.ndarray]]:
-    """Clusters (m,), from 0 on, of the m groups of each of s starts with these sums (s, m, q) and
-    positive weights (s, m).
+) -> list[np.ndarray]:
+    """Clusters (m,) from 0 on of groups with these sums (m, q) and positive weights (m,).
 
     Of the partitions into at most ``most`` clusters that merging pairs passes through: the most
     probable, and before it those with up to ``finer`` clusters more.
     """
-    gained, path = _merged(component, sums.copy(), counts.copy(), np.log(alpha))
-    first = max(0, counts.shape[1] - most)
-    best = first + np.argmax(gained[first:], axis=0)
-    return [
-        [
-            np.unique(path[step, own], return_inverse=True)[1]
-            for step in range(max(first, last - finer), last + 1)
-        ]
-        for own, last in enumerate(best)
-    ]
+    tree = Tree.of(component, sums, counts, np.log(alpha))
+    first = max(0, len(counts) - most)
+    best = first + int(np.argmax(tree.log_joint(component)[first:]))
+    return [tree.groups(n_merges) for n_merges in range(max(first, best - finer), best + 1)]
 
 
-def _merged(
-    component: Any, sums: np.ndarray, counts: np.ndarray, log_alpha: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """What m - 1 merges of pairs gain together, (m, s), and the groups (m, s, m) after each.
-
-    Written over ``sums`` and ``counts``. All starts merge at once: a call of the evidence costs as
-    much for four starts as for one.
+class Tree(NamedTuple):
+    """Groups (m,) merged in pairs: the ``pairs`` (m - 1, 2), and sums (2 m - 1, q) and weights
+    (2 m - 1,) of all groups and unions in the order in which they come.
     """
-    s, m, q = sums.shape
-    each = np.arange(s)[:, None]
 
-    def value(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        return component.log_evidence(sums.reshape(-1, q)).reshape(counts.shape) + gammaln(counts)
+    pairs: np.ndarray
+    sums: np.ndarray
+    counts: np.ndarray
+    log_alpha: float
 
-    own, alive = value(sums, counts), np.ones((s, m), dtype=bool)
-    left, right = np.triu_indices(m, 1)
-    gains = np.full((s, m, m), -np.inf)  # of the union of a < b
-    union = value(sums[:, left] + sums[:, right], counts[:, left] + counts[:, right])
-    gains[:, left, right] = union - own[:, left] - own[:, right] - log_alpha
-    gained, path = np.zeros((m, s)), np.empty((m, s, m), dtype=np.int64)
-    path[0] = np.arange(m)
-    for step in range(1, m):
-        a, b = np.divmod(gains.reshape(s, -1).argmax(axis=1), m)
-        a, b = a[:, None], b[:, None]
-        gain = gains[each, a, b]
-        gained[step] = gained[step - 1] + gain[:, 0]
-        path[step] = np.where(path[step - 1] == b, a, path[step - 1])
-        own[each, a] += own[each, b] + gain + log_alpha
-        sums[each, a] += sums[each, b]
-        counts[each, a] += counts[each, b]
-        alive[each, b] = False
-        gains[each, b] = gains[each, :, b] = -np.inf
-        others = np.flatnonzero(alive)  # those of one start after another, and as many of each
-        others = others.reshape(s, m - step) % m
-        others = others[others != a].reshape(s, m - step - 1)
-        union = value(sums[each, others] + sums[each, a], counts[each, others] + counts[each, a])
-        lower, upper = np.minimum(others, a), np.maximum(others, a)
-        gains[each, lower, upper] = union - own[each, others] - own[each, a] - log_alpha
-    return gained, path
+    @classmethod
+    def of(cls, component: Any, sums: np.ndarray, counts: np.ndarray, log_alpha: float) -> Tree:
+        """Each time the union that raises the log joint probability most."""
+        m, n_nodes = len(counts), 2 * len(counts) - 1
+        sums, counts = np.pad(sums, ((0, m - 1), (0, 0))), np.pad(counts, (0, m - 1))
+        pairs, own, gains = [], np.zeros(n_nodes), np.full((n_nodes, n_nodes), -np.inf)
+        alive = list(range(m))
+
+        def value(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+            return component.log_evidence(sums) + gammaln(counts) + log_alpha
+
+        own[:m] = value(sums[:m], counts[:m])
+        left, right = np.triu_indices(m, 1)
+        union = value(sums[left] + sums[right], counts[left] + counts[right])
+        gains[left, right] = union - own[left] - own[right]
+        for node in range(m, n_nodes):
+            a, b = divmod(int(gains.argmax()), n_nodes)
+            pairs.append((a, b))
+            sums[node], counts[node] = sums[a] + sums[b], counts[a] + counts[b]
+            own[node] = own[a] + own[b] + gains[a, b]
+            gains[[a, b]] = gains[:, [a, b]] = -np.inf
+            alive = [other for other in alive if other not in (a, b)]
+            union = value(sums[alive] + sums[node], counts[alive] + counts[node])
+            gains[alive, node] = union - own[alive] - own[node]
+            alive.append(node)
+        return cls(np.array(pairs, dtype=np.intp).reshape(-1, 2), sums, counts, log_alpha)
+
+    def log_joint(self, component: Any) -> np.ndarray:
+        """Log joint probability (m,) of objects and partition after 0, 1, ... merges."""
+        m, (left, right) = len(self.pairs) + 1, self.pairs.T
+        values = component.log_evidence(self.sums) + gammaln(self.counts) + self.log_alpha
+        gained = np.cumsum(values[m:] - values[left] - values[right])
+        return values[:m].sum() + np.append(0.0, gained)
+
+    def groups(self, n_merges: int) -> np.ndarray:
+        """The group (m,) of every first group after some merges, from 0 on."""
+        m = len(self.pairs) + 1
+        names = np.arange(m)
+        for step in range(n_merges):
+            names[np.isin(names, self.pairs[step])] = m + step
+        return np.unique(names, return_inverse=True)[1]

@@ -1,6 +1,5 @@
-"""Classes that go along with features: labels or distributions in, rows of class probabilities out.
-
-Their prior counts and weights.
+"""Classes that go along with features: labels or distributions in, rows of class probabilities
+out; their prior counts and weights.
 """
 
 from __future__ import annotations
@@ -16,14 +15,10 @@ from ...array.types import ArrayLike
 from ...array.validation import check_weights, refuse_mask
 from ...array.warn import warn
 
-__all__ = ["class_rows", "known_classes", "prior_counts", "weighted", "weights_as_counts"]
-
 
 def class_rows(y: ArrayLike | None, n: int, classes: Any = None) -> tuple[Any, np.ndarray]:
-    """Class distributions (n, classes), a sparse one-hot matrix for labels, and the classes.
-
-    ``classes`` fixes the columns; without it they are the sorted labels, or 0, 1, ... for
-    distributions. Objects labelled -1 have a stored zero: they are unlabelled and count nothing.
+    """Class distributions (n, classes), a sparse one-hot matrix for labels, and the classes, those
+    given or the sorted labels. Objects labelled -1 have a stored zero and count nothing.
     """
     if y is None:
         raise ValueError(
@@ -75,11 +70,9 @@ def weighted(P: Any, weights: Any) -> Any:
     """Class distributions times weights; sparse ones are one-hot."""
     if weights is None:
         return P
-    return (
-        sp.csr_array((weights * P.data, P.indices, P.indptr), shape=P.shape)
-        if sp.issparse(P)
-        else P * weights[:, None]
-    )
+    if sp.issparse(P):
+        return sp.csr_array((weights * P.data, P.indices, P.indptr), shape=P.shape)
+    return P * weights[:, None]
 
 
 def weights_as_counts(sample_weight: ArrayLike | None, X: Any) -> Any:
@@ -115,9 +108,8 @@ def _as_array(y: Any, name: str) -> np.ndarray:
         return y.toarray()
     try:
         array = to_numpy(y)
-        if (
-            isinstance(y, (list, tuple)) and array.dtype.kind == "U" and array.ndim == 1
-        ):  # NumPy writes None, NaN and numbers out as text
+        # NumPy writes None, NaN and numbers out as text.
+        if isinstance(y, (list, tuple)) and array.dtype.kind == "U" and array.ndim == 1:
             array = np.array(y, dtype=object)
     except (TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise TypeError(
@@ -128,87 +120,63 @@ def _as_array(y: Any, name: str) -> np.ndarray:
 
 
 def _labels(y: np.ndarray, name: str) -> np.ndarray:
-    """Labels that can be sorted: numbers without a fraction, strings or dates, none of them
-    missing.
-    """
-    kind = y.dtype.kind
-    if kind == "O":
-        return _objects(y, name)
-    if kind not in "biufUMm":
-        raise TypeError(
-            f"{name} must hold integers or strings, got dtype {y.dtype}: convert it, e.g. "
-            f"{name}.astype(str)"
-        )
-    if kind in "fMm":
-        _refuse_missing(np.isnat(y) if kind in "Mm" else np.isnan(y), name)
-    if kind == "f" and not np.isfinite(y).all():
-        raise ValueError(f"{name} contains infinity, which is no class: drop those rows")
-    if kind == "f" and np.any(y != np.floor(y)):
-        value = y[y != np.floor(y)][0]
-        raise ValueError(
-            f"Unknown label type: {name} is continuous, e.g. {value:g}: give integers or strings, "
-            f"e.g. np.digitize({name}, edges)"
-        )
-    return y
-
-
-def _objects(y: np.ndarray, name: str) -> np.ndarray:
-    values = y.tolist()
-    _refuse_missing(np.array([_is_missing(value) for value in values], dtype=bool), name)
-    text = sum(isinstance(value, str) for value in values)
-    if text == len(values):
+    """Labels that can be sorted: whole numbers, strings or dates, none of them missing."""
+    if y.dtype.kind not in "OfMm":
+        if y.dtype.kind not in "biuU":
+            raise TypeError(
+                f"{name} must hold integers or strings, got dtype {y.dtype}: convert it, e.g. "
+                f"{name}.astype(str)"
+            )
         return y
-    if text:
-        raise TypeError(
-            f"{name} mixes strings and other classes: make them all strings, e.g. [str(c) for c "
-            f"in {name}]"
-        )
-    if not all(isinstance(value, numbers.Real) for value in values):
-        strange = next(
-            type(value).__name__ for value in values if not isinstance(value, numbers.Real)
-        )
-        raise TypeError(
-            f"{name} must hold integers or strings, got a {strange}: convert them, e.g. [str(c) "
-            f"for c in {name}]"
-        )
-    plain = np.array(
-        [value if isinstance(value, numbers.Integral) else float(value) for value in values]
-    )
-    if plain.dtype.kind == "O":
-        raise TypeError(
-            f"{name} holds integers of more than 64 bits: make them strings, e.g. [str(c) for c "
-            f"in {name}]"
-        )
-    return _labels(plain, name)
-
-
-def _is_missing(value: Any) -> bool:
-    """None, NaN, NaT and the NA of pandas, which is not even equal to itself with certainty."""
-    if isinstance(value, str):
-        return False
-    return (
-        value is None
-        or type(value).__name__ == "NAType"
-        or (np.ndim(value) == 0 and bool(value != value))
-    )
-
-
-def _refuse_missing(missing: np.ndarray, name: str) -> None:
+    objects = y.dtype.kind == "O"
+    missing = np.array([_is_missing(value) for value in y.tolist()]) if objects else y != y
     if missing.any():
         raise ValueError(
             f"{name} has missing classes ({np.count_nonzero(missing)} of {len(missing)}): drop "
             "those rows"
         )
+    y = _plain(y, name) if objects else y
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError(f"{name} contains infinity, which is no class: drop those rows")
+    if y.dtype.kind == "f" and np.any(y != np.floor(y)):
+        raise ValueError(
+            f"Unknown label type: {name} is continuous, e.g. {y[y != np.floor(y)][0]:g}: give "
+            f"integers or strings, e.g. np.digitize({name}, edges)"
+        )
+    return y
+
+
+def _plain(y: np.ndarray, name: str) -> np.ndarray:
+    """Objects that are all strings, as they are, or all numbers, as numbers."""
+    values = y.tolist()
+    if all(isinstance(value, str) for value in values):
+        return y
+    odd = [type(value).__name__ for value in values if not isinstance(value, (str, numbers.Real))]
+    if odd:
+        problem = f"must hold integers or strings, got a {odd[0]}"
+    elif any(isinstance(value, str) for value in values):
+        problem = "mixes strings and other classes"
+    else:
+        made = np.array([v if isinstance(v, numbers.Integral) else float(v) for v in values])
+        if made.dtype.kind != "O":
+            return made
+        problem = "holds integers of more than 64 bits"
+    raise TypeError(f"{name} {problem}: make them strings, e.g. [str(c) for c in {name}]")
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, NaT and the NA of pandas, which is not even equal to itself with certainty."""
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    return not isinstance(value, str) and np.ndim(value) == 0 and bool(value != value)
 
 
 def _codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Places of the labels among the sorted ``classes``."""
-    alike = _family(y) == _family(classes)
-    codes = (
-        np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-        if alike
-        else np.zeros(len(y), dtype=int)
-    )
+    family = {"U": "text", "O": "text", "M": "date", "m": "duration"}
+    alike = family.get(y.dtype.kind) == family.get(classes.dtype.kind)
+    codes = np.searchsorted(classes, y) if alike else np.zeros(len(y), dtype=int)
+    codes = np.minimum(codes, len(classes) - 1)
     unknown = classes[codes] != y if alike else np.ones(len(y), dtype=bool)
     if unknown.any():
         raise ValueError(
@@ -216,10 +184,6 @@ def _codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
             f"{classes.tolist()[:20]}"
         )
     return codes
-
-
-def _family(labels: np.ndarray) -> str:
-    return {"U": "text", "O": "text", "M": "date", "m": "duration"}.get(labels.dtype.kind, "number")
 
 
 def _distributions(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -232,12 +196,7 @@ def _distributions(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
             f"y of shape {y.shape} must hold numbers without gaps, class distributions, got dtype "
             f"{y.dtype}; labels go in one column"
         )
-    if (
-        not np.isfinite(P).all()
-        or P.min() < 0
-        or P.max() > 1.00001
-        or np.abs(P.sum(axis=1) - 1.0).max() > 1e-5
-    ):
+    if not (P.min() >= 0 and P.max() <= 1.00001 and np.abs(P.sum(axis=1) - 1.0).max() <= 1e-5):
         raise ValueError(
             "y as class distributions must be finite, nonnegative and sum to 1 in every row: "
             "divide by y.sum(axis=1, keepdims=True)"

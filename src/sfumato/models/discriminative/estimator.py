@@ -1,7 +1,4 @@
-"""Discriminative clustering.
-
-Clusters of features that are informative about a class.
-"""
+"""Discriminative clustering: clusters of features that are informative about a class."""
 
 from __future__ import annotations
 
@@ -33,11 +30,9 @@ __all__ = ["DiscriminativeClustering"]
 class DiscriminativeClustering(Clusterer):
     """Clusters of features that are most informative about a class.
 
-    Voronoi cells whose class distributions differ as much as possible.
-
-    Not a classifier: there may be more clusters than classes, or fewer. Each is a cell around a
-    prototype; the classes decide where the cells lie. The prototypes are the maximum of their
-    posterior, the class distributions integrated out.
+    Not a classifier: there may be more clusters than classes, or fewer. Each is a Voronoi cell
+    around a prototype, and the prototypes are where the class distributions of the cells differ
+    most: the maximum of their posterior, the class distributions integrated out.
 
     Parameters
     ----------
@@ -73,8 +68,7 @@ class DiscriminativeClustering(Clusterer):
         Starts, in turn from k-means within classes and from plain k-means; with more than 40 000
         objects they compete on 20 000.
     max_iter : int, default 500
-        Iterations of L-BFGS at each bandwidth, or improving passes of the online algorithm over the
-        data.
+        Iterations of L-BFGS at each bandwidth, or improving passes of the online algorithm.
     tol : float, default 1e-8
         Change of the objective per object at which to stop; never below 1e-4 for passes of the
         online algorithm.
@@ -175,10 +169,6 @@ class DiscriminativeClustering(Clusterer):
             classes; -1 means unlabelled: such objects get memberships and move no prototype.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object.
-
-        Returns
-        -------
-        self
         """
         self._forget()
         self._check_parameters()
@@ -204,12 +194,9 @@ class DiscriminativeClustering(Clusterer):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> DiscriminativeClustering:
-        """One online pass over a chunk of data.
+        """One online pass over a chunk of data, of which ``memberships_`` and ``labels_`` are.
 
         The first one, also after ``fit``, fixes the start, the bandwidth and the units.
-
-        ``memberships_`` and ``labels_`` are those of the last chunk; ``predict_proba`` gives those
-        of any other.
 
         Parameters
         ----------
@@ -220,10 +207,6 @@ class DiscriminativeClustering(Clusterer):
             All classes that will ever come, for the first chunk; without it, those of the first
             chunk, and others are refused later.
         sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
         """
         first = not hasattr(self, "_online_") or not hasattr(self, "memberships_")
         self._check_parameters()
@@ -238,17 +221,14 @@ class DiscriminativeClustering(Clusterer):
             (start,), bandwidth = starts(problem, self._k, self.bandwidth, rng, 1)
             online = Online.start(problem, start, bandwidth)
         else:
-            (_, bandwidth), online = (
-                self._state,
-                self._online_._replace(seen=self._online_.seen + problem.total),
-            )
-        self._online_ = online = online_pass(
-            problem, online, bandwidth, self.learning_rate, np.arange(X.shape[0])
-        )
+            bandwidth, seen = self._state[1], self._online_.seen + problem.total
+            online = self._online_._replace(seen=seen)
+        order = np.arange(X.shape[0])
+        online = online_pass(problem, online, bandwidth, self.learning_rate, order)
         objective = problem.objective(problem.table(online.average, bandwidth), online.average)
-        self._finish(
-            problem, loop.Run(online.average, objective, np.array([objective]), 1, True), bandwidth
-        )
+        run = loop.Run(online.average, objective, np.array([objective]), 1, True)
+        self._online_ = online
+        self._finish(problem, run, bandwidth)
         self.class_distributions_ = _posterior_means(online.table, problem.prior)
         return self
 
@@ -302,9 +282,8 @@ class DiscriminativeClustering(Clusterer):
         self.voronoi_mutual_information_ = contingency.mutual_information(hard)
         own = problem.entropy()
         self.distortion_ = contingency.distortion(r, self.class_distributions_, own)
-        self.voronoi_distortion_ = contingency.distortion(
-            hard, _posterior_means(hard, problem.prior), own
-        )
+        means = _posterior_means(hard, problem.prior)
+        self.voronoi_distortion_ = contingency.distortion(hard, means, own)
         self._publish(problem.rows.map(lambda X, Q: self._assign(X)), run)
 
     def _warn_if_chance(
@@ -323,9 +302,8 @@ class DiscriminativeClustering(Clusterer):
             if gain <= max(0.0, TUNING.above_chance * chance):
                 warn(
                     f"the clusters tell the classes apart no better (log Bayes factor {gain:.1f}) "
-                    "than clusters fitted to shuffled classes "
-                    f"({chance:.1f}): X says little about y, or n_clusters={self._k} is "
-                    f"too many for {problem.total:g} objects"
+                    f"than clusters fitted to shuffled classes ({chance:.1f}): X says little "
+                    f"about y, or n_clusters={self._k} is too many for {problem.total:g} objects"
                 )
                 return
 
@@ -340,9 +318,7 @@ class DiscriminativeClustering(Clusterer):
         return self._new_at(rows.map(self._assign), n_clusters, X)
 
     def predict_class_proba(self, X: ArrayLike) -> Any:
-        """Class probabilities (n_new, n_classes) of new objects: memberships times the class
-        distributions of the clusters.
-        """
+        """Class probabilities (n_new, n_classes) of new objects, by their memberships."""
         memberships = self.predict_proba(X)
         return memberships @ asarray_like(self.class_distributions_, memberships)
 
@@ -352,29 +328,21 @@ class DiscriminativeClustering(Clusterer):
         """Log probability per object of new classes, given their Voronoi cells and the classes of
         the fitted objects in them.
 
+        It is the log posterior of fitted and new objects together less that of the fitted ones,
+        divided by the weight of the new ones. New objects inform each other's predictions: the
+        score of a batch is not the mean of the scores of single objects.
+
         Parameters
         ----------
-        X : array or sparse array of shape (n_new, p)
-        y : array of shape (n_new,) or (n_new, n_classes)
-            Classes, or their distributions, as in ``fit``.
-        sample_weight : array of shape (n_new,), optional
-
-        Returns
-        -------
-        score : float
-            The log posterior of fitted and new objects together less that of the fitted ones,
-            divided by the weight of the new ones. New objects inform each other's predictions: the
-            score of a batch is not the mean of the scores of single objects.
+        X, y, sample_weight : as in ``fit``
         """
         self._check_fitted()
         X = self._features(X, reset=False)
         weights = weights_as_counts(sample_weight, X)
-        problem = self._problem(
-            X, class_rows(y, X.shape[0], self.classes_)[0], weights, self._frame
-        )
-        both = contingency.log_posterior(
-            self.voronoi_table_ + problem.voronoi_table(self._state[0]), problem.prior
-        )
+        P, _ = class_rows(y, X.shape[0], self.classes_)
+        problem = self._problem(X, P, weights, self._frame)
+        table = self.voronoi_table_ + problem.voronoi_table(self._state[0])
+        both = contingency.log_posterior(table, problem.prior)
         return (both - self.voronoi_log_posterior_) / problem.total
 
     def _assign(self, X: Array) -> Any:
@@ -382,8 +350,7 @@ class DiscriminativeClustering(Clusterer):
         return namespace(Y).astype(Y, X.dtype, copy=False)
 
     def _problem(self, X: Any, P: Array, weights: Any, frame: Frame | None = None) -> Problem:
-        n_classes = len(self.classes_)
-        prior = prior_counts(self.prior, n_classes)
+        prior = prior_counts(self.prior, len(self.classes_))
         Q = weighted(P, weights)
         if not (is_numpy(X) or sp.issparse(X)):
             Q = asarray_like(Q.toarray() if sp.issparse(Q) else Q, X)
@@ -392,29 +359,17 @@ class DiscriminativeClustering(Clusterer):
         if not total > 0:
             raise ValueError("y is -1, unlabelled, wherever sample_weight is positive")
         self._frame = Frame.of(rows) if frame is None else frame
-        return Problem(
-            rows,
-            self._frame,
-            prior,
-            float(self.spread) ** -2.0,
-            float(self.size_penalty),
-            total,
-            explicit=self.algorithm == "distortion",
-        )
+        precision, penalty = float(self.spread) ** -2.0, float(self.size_penalty)
+        explicit = self.algorithm == "distortion"
+        return Problem(rows, self._frame, prior, precision, penalty, total, explicit)
 
     def _features(self, X: Any, *, reset: bool) -> Any:
-        """Features as every estimator takes them.
-
-        Sparse ones as arrays with the short indices that k-means asks for.
-        """
+        """Checked features; sparse ones with the short indices that k-means asks for."""
         X = check_features(self, X, reset=reset, missing=True)
-        if not sp.issparse(X):
-            return X
-        X = sp.csr_array(X)
-        if X.indices.dtype == np.int64 and max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:
-            return sp.csr_array(
-                (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape
-            )
+        X = sp.csr_array(X) if sp.issparse(X) else X
+        if sp.issparse(X) and max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:
+            indices, indptr = (part.astype(np.int32) for part in (X.indices, X.indptr))
+            return sp.csr_array((X.data, indices, indptr), shape=X.shape)
         return X
 
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:

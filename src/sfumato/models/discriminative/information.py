@@ -15,6 +15,7 @@ sizes are equal. A kernel takes the place of x'y: x are then its coordinates, F 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,15 +46,10 @@ from .problem import climb
 __all__ = ["InformationMaximization"]
 
 
-class Classifier(NamedTuple):
-    """Weights and, last, the constant of every cluster: (k, r + 1)."""
-
-    slopes: np.ndarray
-
-    def memberships(self, F: Any) -> Any:
-        """p (n, k) of rows (n, r), sparse or dense."""
-        W, b = (asarray_like(part, F) for part in (self.slopes[:, :-1].T, self.slopes[:, -1]))
-        return softmax(F @ W + b)[0]
+def memberships(F: Any, V: np.ndarray) -> Any:
+    """p (n, k) of rows (n, r), sparse or dense, by weights and, last, the constants (k, r + 1)."""
+    W, b = (asarray_like(part, F) for part in (V[:, :-1].T, V[:, -1]))
+    return softmax(F @ W + b)[0]
 
 
 class Objective(NamedTuple):
@@ -63,22 +59,21 @@ class Objective(NamedTuple):
     penalty: float
     total: float
 
-    def sizes(self, classifier: Classifier) -> np.ndarray:
+    def sizes(self, V: np.ndarray) -> np.ndarray:
         """q (k,)."""
 
         def block(F: Any, weights: Any) -> tuple[np.ndarray]:
-            U = to_numpy(classifier.memberships(F)).astype(np.float64)
+            U = to_numpy(memberships(F, V)).astype(np.float64)
             return (U.sum(axis=0) if weights is None else to_numpy(weights) @ U,)
 
         return self.rows.sum(block)[0] / self.total
 
     def value_and_slope(self, V: np.ndarray) -> tuple[float, np.ndarray]:
         """I - R at weights and constants ``V`` (k, r + 1), and its derivative."""
-        classifier = Classifier(V)
-        log_sizes = np.log(np.maximum(self.sizes(classifier), np.finfo(float).tiny))
+        log_sizes = np.log(np.maximum(self.sizes(V), np.finfo(float).tiny))
 
         def block(F: Any, weights: Any) -> tuple[float, np.ndarray]:
-            P = to_numpy(classifier.memberships(F)).astype(np.float64)
+            P = to_numpy(memberships(F, V)).astype(np.float64)
             L = np.log(np.maximum(P, np.finfo(float).tiny)) - log_sizes
             own = (P * L).sum(axis=1)
             w = np.ones(len(P)) if weights is None else to_numpy(weights)
@@ -121,20 +116,14 @@ class InformationMaximization(AutomaticClusters, Clusterer):
 
     Attributes
     ----------
-    memberships_ : array of shape (n, n_clusters)
-        Probabilities of the clusters, one row per object.
-    labels_ : array of shape (n,)
-        Cluster of the largest membership.
     weights_ : array of shape (n_clusters,)
         Mean memberships, the largest first.
     coef_, intercept_ : arrays of shape (n_clusters, p) and (n_clusters,)
         Weights and constants in the units of the data; with ``kernel="linear"`` only.
     information_ : float
         Between objects and clusters, in nats.
-    objective_, history_ : float, array
-        The information less the penalty, which is maximised.
-    n_clusters_, n_iter_, converged_ : int, int, bool
-        Number of clusters, steps taken, whether ``tol`` was reached.
+    memberships_, labels_, n_clusters_, objective_, history_, n_iter_, converged_
+        As in every estimator; the objective, the information less the penalty, is maximised.
 
     References
     ----------
@@ -156,7 +145,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
     _space: KernelSpace | None
     _coordinates: Coordinates
     _unit: float
-    _state: Classifier
+    _state: np.ndarray
 
     def __init__(
         self,
@@ -185,6 +174,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
     def _streams(self) -> bool:
         return self._linear
 
+    @documented
     def fit(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> InformationMaximization:
@@ -193,14 +183,8 @@ class InformationMaximization(AutomaticClusters, Clusterer):
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
-            Features.
         y : ignored
-        sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object.
-
-        Returns
-        -------
-        self
+        %(sample_weight)s
         """
         self._forget()
         if isinstance(self.n_clusters, str) or np.ndim(self.n_clusters):
@@ -213,10 +197,8 @@ class InformationMaximization(AutomaticClusters, Clusterer):
         objective = Objective(rows, self.penalty, weight_of(rows))
         seeds: Any = as_generator(self.random_state).integers(2**63, size=self.n_init)
         starts = [_start(rows, k, np.random.default_rng(seed)) for seed in seeds]
-        runs = [
-            climb(objective.value_and_slope, start, 1.0, self.max_iter, self.tol)
-            for start in starts
-        ]
+        climber = partial(climb, objective.value_and_slope, total=1.0)
+        runs = [climber(start, max_iter=self.max_iter, tol=self.tol) for start in starts]
         self._finish(objective, loop.best(runs, larger=True), X.dtype)
         return self
 
@@ -245,15 +227,14 @@ class InformationMaximization(AutomaticClusters, Clusterer):
 
     def _view(self, block: Any) -> Any:
         """A block of new objects in the coordinates of the fit."""
-        if self._space is None:
-            return self._coordinates.inner(block)
-        return self._coordinates.inner(self._space(block)[0]) * self._unit
+        block = block if self._space is None else self._space(block)[0]
+        return self._coordinates.inner(block) * self._unit
 
     def _finish(self, objective: Objective, run: loop.Run, dtype: Any) -> None:
-        sizes = objective.sizes(Classifier(run.state))
+        sizes = objective.sizes(run.state)
         order = largest_first(sizes, run.state)
-        self._state, self.weights_ = Classifier(run.state[order]), sizes[order]
-        W, b = self._state.slopes[:, :-1], self._state.slopes[:, -1]
+        self._state, self.weights_ = run.state[order], sizes[order]
+        W, b = self._state[:, :-1], self._state[:, -1]
         self.information_ = run.objective + self.penalty * float(np.sum(W**2))
         if self._space is None:
             self.coef_ = W * self._coordinates.scale
@@ -261,7 +242,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
         self._publish(objective.rows.map(lambda block, _: self._assign(block, dtype)), run)
 
     def _assign(self, block: Any, dtype: Any) -> Any:
-        U = self._state.memberships(block)
+        U = memberships(block, self._state)
         return namespace(U).astype(U, dtype, copy=False)
 
     @documented
@@ -284,7 +265,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
         X = check_features(self, X, reset=False)
         rows = Rows(X, check_weights(sample_weight, X), view=self._view)
         objective = Objective(rows, self.penalty, weight_of(rows))
-        return objective.value_and_slope(self._state.slopes)[0]
+        return objective.value_and_slope(self._state)[0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,7 +1,5 @@
-"""Discriminative clustering.
-
-Cells of x whose class distributions differ (Sinkkonen and Kaski 2002; Sinkkonen, Kaski and Nikkila
-2002).
+"""Discriminative clustering: cells of x whose class distributions differ (Sinkkonen and Kaski
+2002; Sinkkonen, Kaski and Nikkila 2002).
 
 q_i(x) is the class distribution of x times its weight, p_i the prior counts with sum P, s the
 bandwidth, m_j the prototypes:
@@ -20,7 +18,7 @@ of the counts, the expected Kullback-Leibler distortion of the source:
     minimise   E = - sum_x sum_j y_j(x) sum_i q_i(x) log psi_j(i) = - sum_ji r_ji log psi_j(i)
 
 The best psi_j for given prototypes are r_ji / R_j, and at these  dE/dm  is the partial derivative:
-the same formula with  A = log psi.  Online, psi are learnt beside the prototypes.
+the same formula with  A = log psi.  Online steps are s^2/2 times the gradient of a batch.
 
 A missing value (NaN) is left out of the distance, which is raised by p over the number of the
 others (Hathaway and Bezdek 2001): x - m_j is zero there, and larger by as much elsewhere.
@@ -38,18 +36,6 @@ from ...array.arrays import namespace, to_numpy
 from ...array.types import Array
 from ...numerics.simplex import softmax
 
-__all__ = [
-    "cells",
-    "counts",
-    "distortion",
-    "drift",
-    "memberships",
-    "moved",
-    "pull",
-    "size_cost",
-    "slopes",
-]
-
 
 def memberships(X: Any, centers: np.ndarray, bandwidth: float) -> Any:
     """y_j(x) for every row of ``X``; |x|^2 cancels, so that a sparse ``X`` stays sparse."""
@@ -63,9 +49,7 @@ def cells(X: Array, centers: np.ndarray) -> Any:
 
 
 def _affinities(X: Any, centers: np.ndarray, scale: float) -> Any:
-    """scale (x'm_j - |m_j|^2 / 2): half the squared distance with its sign turned, up to a term of
-    x alone.
-    """
+    """scale (x'm_j - |m_j|^2 / 2): minus half the squared distance, up to a term of x alone."""
     xp = namespace(X)
     if (partial := _partial(X)) is not None:
         heavy, there = partial
@@ -81,9 +65,7 @@ def _affinities(X: Any, centers: np.ndarray, scale: float) -> Any:
 
 
 def counts(Y: Array, Q: Array) -> np.ndarray:
-    """r = Y'Q (k, classes) for memberships ``Y`` (n, k) and weighted class distributions ``Q`` (n,
-    classes), dense or sparse.
-    """
+    """r = Y'Q (k, classes) for memberships (n, k) and weighted class distributions."""
     return np.asarray((Q.T @ Y).T) if sp.issparse(Q) else to_numpy(Y.T @ Q)
 
 
@@ -105,9 +87,7 @@ def _log_shares(r: np.ndarray) -> np.ndarray:
 
 
 def slopes(r: np.ndarray, prior: np.ndarray | None, penalty: float = 0.0) -> np.ndarray:
-    """A = dL/dr (k, classes), up to a constant that the memberships, summing to one, cancel; with
-    ``prior`` None that of -E.
-    """
+    """A = dL/dr (k, classes) up to a constant, which cancels; without a prior that of -E."""
     sizes = r.sum(axis=1, keepdims=True)
     A = _log_shares(r) if prior is None else psi(prior + r) - psi(prior.sum() + sizes)
     share = np.maximum(len(sizes) * sizes / sizes.sum(), np.finfo(float).tiny)
@@ -126,9 +106,7 @@ def pull(
 
 
 def _partial(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Rows with zeros for missing values, and which are there, both raised to all features; None
-    where none is missing.
-    """
+    """Rows with zeros for missing values, and which are there, raised to all features."""
     if not isinstance(X, np.ndarray) or not np.isnan(X).any():
         return None
     there = ~np.isnan(X)
@@ -143,19 +121,3 @@ def moved(X: Any, E: Any, centers: np.ndarray) -> np.ndarray:
         return E.T @ heavy - (E.T @ there) * centers
     total = np.asarray((X.T @ E).T) if sp.issparse(X) else to_numpy(E.T @ X)
     return total - to_numpy(namespace(E).sum(E, axis=0))[:, None] * centers
-
-
-def drift(
-    X: Array, Q: Array, J: np.ndarray, L: np.ndarray, A: np.ndarray, centers: np.ndarray
-) -> np.ndarray:
-    """Sum over the rows of the online steps  L_l(x) (x - m_l) [e_l(x) - sum_j J_j(x) e_j(x)]  of
-    the prototypes, at rate one.
-
-    ``A`` is log psi, or the slopes that take its place where psi is integrated out. ``J`` and ``L``
-    (n, k) hold the two draws from y(x) as one-hot rows; y(x) itself in their place gives the
-    expected step, -s^2/2 times the gradient of E.
-    """
-    E = Q @ A.T
-    E -= np.sum(J * E, axis=1, keepdims=True)
-    E *= L
-    return moved(X, E, centers)

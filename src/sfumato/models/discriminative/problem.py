@@ -24,18 +24,6 @@ from ...numerics import contingency
 from ...numerics.coordinates import Coordinates, measure
 from . import kernel
 
-__all__ = [
-    "TUNING",
-    "Frame",
-    "Online",
-    "Problem",
-    "ascend",
-    "climb",
-    "learn",
-    "mass_of",
-    "online_pass",
-]
-
 
 class Tuning(NamedTuple):
     """Numbers of starts, choices, warnings and of the online algorithm."""
@@ -66,10 +54,7 @@ TUNING = Tuning()
 
 
 class Frame(NamedTuple):
-    """Coordinates in which the features have mean square one, and the mean of the data in them.
-
-    Dense features are centred as well; sparse ones only scaled, so that they stay sparse.
-    """
+    """Coordinates in which features have mean square one, centred unless they are sparse."""
 
     coordinates: Coordinates
     middle: np.ndarray  # (p,), zero where the features are centred
@@ -81,13 +66,13 @@ class Frame(NamedTuple):
 
     def __call__(self, X: Any) -> Any:
         """Rows in the coordinates; in float64 wherever NumPy and SciPy hold them, for L-BFGS."""
+        if not (is_numpy(X) or sp.issparse(X)):
+            return self.coordinates.inner(X)
+        inner = self.coordinates.inner(X.astype(np.float64))
         # Objects beyond have squares that overflow: they are as far as numbers go.
-        if sp.issparse(X):
-            inner = self.coordinates.inner(X.astype(np.float64))
-            inner.data = np.clip(inner.data, -1e70, 1e70)
-            return inner
-        inner = self.coordinates.inner(np.asarray(X, dtype=np.float64) if is_numpy(X) else X)
-        return np.clip(inner, -1e70, 1e70) if is_numpy(X) else inner
+        values = inner.data if sp.issparse(inner) else inner
+        np.clip(values, -1e70, 1e70, out=values)
+        return inner
 
     @classmethod
     def of(cls, rows: Rows) -> Frame:
@@ -110,11 +95,7 @@ class Frame(NamedTuple):
 
 def mass_of(Q: Array) -> Any:
     """Weight of every object."""
-    return (
-        np.asarray(Q.sum(axis=1)).ravel()
-        if sp.issparse(Q) or is_numpy(Q)
-        else namespace(Q).sum(Q, axis=1)
-    )
+    return np.asarray(Q.sum(axis=1)).ravel() if sp.issparse(Q) else namespace(Q).sum(Q, axis=1)
 
 
 class Problem(NamedTuple):
@@ -129,10 +110,7 @@ class Problem(NamedTuple):
     explicit: bool = False  # whether class distributions are parameters, not integrated out
 
     def few(self) -> Problem:
-        """The problem itself, or one of some objects where there are many.
-
-        They are evenly spread over the weight, and their weights have the same total.
-        """
+        """The problem, or one of objects evenly spread over the weight where there are many."""
         size = TUNING.sample
         if self.rows.shape[0] <= 2 * size:
             return self
@@ -153,9 +131,7 @@ class Problem(NamedTuple):
         return self._replace(rows=Rows(self.rows.X[chosen], Q), total=float(mass_of(Q).sum()))
 
     def log_likelihood(self, centers: np.ndarray, bandwidth: float, learnt: Problem) -> float:
-        """Log probability of the classes here, predicted from the class distributions of other
-        objects.
-        """
+        """Log probability of the classes here, predicted from other objects."""
         r = self.prior + learnt.table(centers, bandwidth)
         psi = r / r.sum(axis=1, keepdims=True)
 
@@ -167,22 +143,24 @@ class Problem(NamedTuple):
 
     def table(self, centers: np.ndarray, bandwidth: float) -> np.ndarray:
         """Soft counts (k, classes)."""
-        return self.rows.sum(
-            lambda X, Q: (kernel.counts(kernel.memberships(self.frame(X), centers, bandwidth), Q),)
-        )[0]
+
+        def block(X: Array, Q: Array) -> tuple[np.ndarray]:
+            return (kernel.counts(kernel.memberships(self.frame(X), centers, bandwidth), Q),)
+
+        return self.rows.sum(block)[0]
 
     def voronoi_table(self, centers: np.ndarray) -> np.ndarray:
         """Counts (k, classes) of the Voronoi cells."""
-        return self.rows.sum(
-            lambda X, Q: (
-                kernel.counts(_one_hot(kernel.cells(self.frame(X), centers), len(centers), X), Q),
-            )
-        )[0]
+
+        def block(X: Array, Q: Any) -> tuple[np.ndarray]:
+            cells = to_numpy(kernel.cells(self.frame(X), centers))
+            Y = (cells[:, None] == np.arange(len(centers))).astype(np.float64)
+            return (kernel.counts(Y, Q if sp.issparse(Q) else to_numpy(Q)),)
+
+        return self.rows.sum(block)[0]
 
     def entropy(self) -> float:
-        """Entropy of the class distributions of the objects, summed with their weights: 0 for
-        labels.
-        """
+        """Weighted sum of the entropies of the objects' class distributions: 0 for labels."""
 
         def block(X: Array, Q: Any) -> tuple[float]:
             counts = Q.data if sp.issparse(Q) else to_numpy(Q)
@@ -194,9 +172,8 @@ class Problem(NamedTuple):
     def objective(self, r: np.ndarray, centers: np.ndarray) -> float:
         """Log posterior of the prototypes, up to a constant, less the penalty on sizes."""
         cost = self.penalty * kernel.size_cost(r) if self.penalty else 0.0
-        explained = (
-            -kernel.distortion(r) if self.explicit else contingency.log_posterior(r, self.prior)
-        )
+        explained = contingency.log_posterior(r, self.prior)
+        explained = -kernel.distortion(r) if self.explicit else explained
         away = float(np.sum((centers - self.frame.middle) ** 2))
         return explained - cost - 0.5 * self.precision * away
 
@@ -206,9 +183,8 @@ class Problem(NamedTuple):
 
         def pull(X: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray]:
             X = self.frame(X)
-            return (
-                kernel.pull(X, kernel.memberships(X, centers, bandwidth), Q, A, centers, bandwidth),
-            )
+            Y = kernel.memberships(X, centers, bandwidth)
+            return (kernel.pull(X, Y, Q, A, centers, bandwidth),)
 
         return self.rows.sum(pull)[0] - self.precision * (centers - self.frame.middle)
 
@@ -236,25 +212,14 @@ def climb(
         return -value / total, -slope.ravel() / total
 
     def solve(descent: Any) -> loop.Run:
-        history: list[float] = []
-
-        def first_recorded(flat: np.ndarray) -> Any:
-            answer = descent(flat)
-            if not history:
-                history.append(-answer[0] * total)
-            return answer
+        history = [-descent(start.ravel())[0] * total]
 
         def record(intermediate_result: Any) -> None:
             history.append(-intermediate_result.fun * total)
 
         limits = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": min(tol, 1e9), "gtol": tol}
         found = minimize(
-            first_recorded,
-            start.ravel(),
-            jac=True,
-            method="L-BFGS-B",
-            callback=record,
-            options=limits,
+            descent, start.ravel(), jac=True, method="L-BFGS-B", callback=record, options=limits
         )
         state, done = found.x.reshape(start.shape), found.status != 1
         return loop.Run(state, history[-1], np.array(history), len(history), done)
@@ -265,26 +230,15 @@ def climb(
 def ascend(
     problem: Problem, starts: list[np.ndarray], bandwidth: float, max_iter: int, tol: float
 ) -> loop.Run:
-    """The best run of L-BFGS at ``bandwidth``, after rougher searches at wider ones.
-
-    With many objects the starts are compared on a sample of them.
-    """
+    """The best run of L-BFGS after rougher searches at wider bandwidths, on a sample of many."""
     few, runs = problem.few(), []
     for centers in starts:
         for widening in (2.0, np.sqrt(2.0)):
             centers = few.ascend(centers, widening * bandwidth, max_iter, max(tol, 1e-4)).state
-        runs.append(
-            few.ascend(centers, bandwidth, max_iter, tol if few is problem else max(tol, 1e-4))
-        )
+        last = tol if few is problem else max(tol, 1e-4)
+        runs.append(few.ascend(centers, bandwidth, max_iter, last))
     best = loop.best(runs, larger=True)
     return best if few is problem else problem.ascend(best.state, bandwidth, max_iter, tol)
-
-
-def _one_hot(labels: Array, k: int, like: Any) -> Any:
-    if is_numpy(like) or sp.issparse(like):
-        return (labels[:, None] == np.arange(k)).astype(np.float64)
-    xp = namespace(like)
-    return xp.astype(labels[:, None] == xp.arange(k, device=like.device)[None, :], like.dtype)
 
 
 class Online(NamedTuple):
@@ -302,9 +256,8 @@ class Online(NamedTuple):
 
     def again(self, best: np.ndarray) -> Online:
         """The state back at the best prototypes, with half the steps."""
-        return self._replace(
-            centers=best, average=best, first=np.zeros_like(best), slow=0.5 * self.slow
-        )
+        slow, none = 0.5 * self.slow, np.zeros_like(best)
+        return self._replace(centers=best, average=best, first=none, slow=slow)
 
     @classmethod
     def start(cls, problem: Problem, centers: np.ndarray, bandwidth: float) -> Online:
@@ -316,10 +269,7 @@ class Online(NamedTuple):
 def online_pass(
     problem: Problem, state: Online, bandwidth: float, first_rate: float, order: np.ndarray
 ) -> Online:
-    """The state after steps over batches of the objects in ``order``.
-
-    Each is the expected step divided by its running root mean square (Kingma and Ba 2015).
-    """
+    """The state after steps over batches: gradients over their root mean square (Adam)."""
     (Q,) = problem.rows.columns
     batch_size = max(10, len(order) // 100)
     mean_weight = problem.total / problem.rows.shape[0]
@@ -332,10 +282,9 @@ def online_pass(
         counts = scale * kernel.counts(Y, q)
         table = table + forget * (counts - table)
         recent = recent + (b + TUNING.warm) ** -TUNING.counts * (counts - recent)
-        step = scale * kernel.drift(
-            X, q, Y, Y, kernel.slopes(recent, problem.prior, problem.penalty), centers
-        )
-        step -= 0.5 * bandwidth**2 * problem.precision * (centers - problem.frame.middle)
+        A = kernel.slopes(recent, problem.prior, problem.penalty)
+        step = scale * kernel.pull(X, Y, q, A, centers, bandwidth)
+        step -= problem.precision * (centers - problem.frame.middle)
         b += 1
         first, second = 0.9 * first + 0.1 * step, 0.99 * second + 0.01 * step**2
         size = np.sqrt(second / (1 - 0.99**b)) + np.finfo(np.float64).tiny
@@ -354,11 +303,10 @@ def learn(
     max_iter: int,
     tol: float,
 ) -> loop.Run:
-    """The best prototypes of online passes in random order, from given ones.
+    """The best prototypes of online passes in random order; after two passes without progress the
+    search goes back to the best ones with half the steps.
 
-    After two passes without progress, and after each further one, the search goes back to the best
-    prototypes with half the steps. The state of the generator is part of the state of the loop, so
-    that a resumed search goes through the same orders.
+    The state of the generator is part of the loop's, so that a resumed search has the same orders.
     """
 
     def value_of(state: Online) -> float:
@@ -376,12 +324,8 @@ def learn(
         return (online, best, value, rng.bit_generator.state), value
 
     first = Online.start(problem, centers, bandwidth)
-    run = loop.iterate(
-        step,
-        (first, first.average, value_of(first), rng.bit_generator.state),
-        max_iter=max_iter,
-        tol=max(tol, 1e-4),
-        relative_to=problem.total,
-    )
+    start = (first, first.average, value_of(first), rng.bit_generator.state)
+    tol = max(tol, 1e-4)
+    run = loop.iterate(step, start, max_iter=max_iter, tol=tol, relative_to=problem.total)
     _, best, _, rng.bit_generator.state = run.state
     return run._replace(state=best)

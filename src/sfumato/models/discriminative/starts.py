@@ -1,6 +1,5 @@
-"""Where discriminative clustering starts.
-
-Prototypes by k-means, within classes and along discriminant directions.
+"""Where discriminative clustering starts: prototypes by k-means, within classes and along
+discriminant directions.
 """
 
 from __future__ import annotations
@@ -19,15 +18,11 @@ from ...array.arrays import to_numpy
 from ...array.types import Array
 from .problem import TUNING, Problem, mass_of
 
-__all__ = ["choose_number", "starts"]
-
 
 def starts(
     problem: Problem, k: int, bandwidth: Any, rng: np.random.Generator, n_init: int
 ) -> tuple[list[np.ndarray], float]:
-    """Prototypes to start from, by three kinds of k-means in turn, and the bandwidth, in the
-    frame.
-    """
+    """Prototypes by three kinds of k-means in turn, and the bandwidth, in the frame."""
     X, labels, mass = _sample(problem)
     plain, square = _k_means(X, mass, k, rng)
     found = [_k_means_in_classes(X, labels, mass, k, rng), plain]
@@ -35,11 +30,10 @@ def starts(
     if along is not None:
         found.insert(0, along[0])
     while len(found) < n_init:
-        found.append(
-            _k_means(X, mass, k, rng)[0]
-            if len(found) % 2
-            else _k_means_in_classes(X, labels, mass, k, rng)
-        )
+        if len(found) % 2:
+            found.append(_k_means(X, mass, k, rng)[0])
+        else:
+            found.append(_k_means_in_classes(X, labels, mass, k, rng))
     if not isinstance(bandwidth, str):
         return found[:n_init], _framed(bandwidth, problem.frame.unit)
     widths = _widths(X, square, along)
@@ -58,11 +52,8 @@ def _widths(X: Any, square: float, along: tuple[np.ndarray, float] | None) -> tu
 def choose_number(
     problem: Problem, bandwidth: Any, rng: np.random.Generator, numbers: Sequence[int]
 ) -> tuple[int, dict[int, float]]:
-    """The number of clusters, of several in turn, under which each half of the objects predicts
-    the classes of the other half best, and the information, in nats per object, of every number.
-
-    A larger number has to gain as much as a narrower bandwidth has to. One cluster predicts the
-    shares of the classes: its information is zero.
+    """The number of clusters under which each half of the objects predicts the classes of the
+    other best, and the information of every number, in nats per object: 0 for one cluster.
     """
     few, information, best, failed = problem.few(), {1: 0.0}, 1, 0
     X, labels, mass = _sample(problem)
@@ -97,19 +88,16 @@ def _framed(bandwidth: float, unit: float) -> float:
 def _cross_validated(
     problem: Problem, k: int, widths: tuple[float, ...], rng: np.random.Generator
 ) -> tuple[float, float]:
-    """The bandwidth under which each half of the objects predicts the classes of the other half
-    best, and the log probability of these; minus infinity where there are too few objects.
+    """The bandwidth under which each half of the objects predicts the classes of the other best,
+    and the log probability of these; minus infinity where there are too few objects.
 
-    A narrower one has to gain a fiftieth of a nat per object. The halves go by the features alone:
-    copies of an object stay together.
+    The halves go by the features alone: copies of an object stay together.
     """
     X = _whole(problem.frame(problem.rows.X))
     weights = np.random.default_rng(1).normal(size=X.shape[1])
     position = (X if sp.issparse(X) else to_numpy(X)) @ weights - problem.frame.middle @ weights
-    odd, counted = (
-        np.floor(1000.0 * position) % 2 == 1,
-        to_numpy(mass_of(problem.rows.columns[0])) > 0,
-    )
+    counted = to_numpy(mass_of(problem.rows.columns[0])) > 0
+    odd = np.floor(1000.0 * position) % 2 == 1
     sides = counted & odd, counted & ~odd
     if min(len(np.unique(position[side])) for side in sides) < 2 * k:
         return widths[0], -np.inf
@@ -122,9 +110,8 @@ def _cross_validated(
         for i, width in enumerate(widths):
             if along is not None and width <= along[1]:
                 start = along[0]
-            gains[i] += other.log_likelihood(
-                half.ascend(start, width, 100, 1e-4).state, width, half
-            )
+            reached = half.ascend(start, width, 100, 1e-4).state
+            gains[i] += other.log_likelihood(reached, width, half)
     best = 0
     for i in range(1, len(widths)):
         best = i if gains[i] > gains[best] + TUNING.gain * problem.total else best
@@ -137,9 +124,7 @@ def _whole(X: Any) -> Any:
 
 
 def _sample(problem: Problem) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Features in the frame, most probable classes and weights, in an order that does not depend on
-    that of the objects.
-    """
+    """Features in the frame, most probable classes and weights, in an order of their own."""
     rows = problem.few().rows
     (Q,) = rows.columns
     mass = to_numpy(mass_of(Q))
@@ -164,55 +149,48 @@ def _fitted_k_means(X: Array, mass: np.ndarray, k: int, rng: np.random.Generator
     with warnings.catch_warnings():
         # fewer distinct points than clusters: prototypes coincide, which is what we want
         warnings.simplefilter("ignore")
-        return KMeans(
-            min(k, X.shape[0]),
-            n_init=1,
-            max_iter=50,
-            tol=0.0,
-            random_state=int(rng.integers(2**31)),
-        ).fit(X, sample_weight=mass)
+        k, seed = min(k, X.shape[0]), int(rng.integers(2**31))
+        model = KMeans(k, n_init=1, max_iter=50, tol=0.0, random_state=seed)
+        return model.fit(X, sample_weight=mass)
 
 
 def _k_means_in_classes(
     X: Array, labels: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Centers of k-means within each class, their numbers in proportion to the weight.
-
-    With fewer clusters than classes, of class means.
-    """
-    sizes = np.bincount(labels, weights=mass)
-    present = np.flatnonzero(sizes)
+    """Centers of k-means within each class, or of class means if there are more of these."""
+    present, sizes, means = _class_means(X, labels, mass)
     if k < len(present):
-        means = np.stack([mass[labels == i] @ X[labels == i] / sizes[i] for i in present])
-        return _k_means(means, sizes[present], k, rng)[0]
+        return _k_means(means, sizes, k, rng)[0]
     shares = np.ones(len(present), dtype=int)
     while shares.sum() < k:
-        shares[np.argmax(sizes[present] / (shares + 0.5))] += 1
-    return np.concatenate(
-        [
-            _k_means(X[labels == i], mass[labels == i], share, rng)[0]
-            for i, share in zip(present, shares, strict=True)
-        ]
-    )
+        shares[np.argmax(sizes / (shares + 0.5))] += 1
+    parts = [(labels == i, share) for i, share in zip(present, shares, strict=True)]
+    return np.concatenate([_k_means(X[own], mass[own], share, rng)[0] for own, share in parts])
+
+
+def _class_means(
+    X: Array, labels: np.ndarray, mass: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The classes that are present, their weights and the means of their objects."""
+    present = np.unique(labels)
+    sizes = np.array([mass[labels == c].sum() for c in present])
+    totals = np.stack([mass[labels == c] @ X[labels == c] for c in present])
+    return present, sizes, totals / sizes[:, None]
 
 
 def _k_means_along_discriminants(
     X: Any, labels: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, float] | None:
-    """Prototypes that differ along Fisher's discriminant directions only, and the bandwidth there.
-
-    Cells of such prototypes are cut across the directions, so that a feature of large spread that
-    says nothing of the class does not tilt them. None where there is no such direction to find.
+    """Prototypes that differ along Fisher's discriminant directions only, so that features of large
+    spread do not tilt their cells, and the bandwidth there; None without such a direction.
     """
-    present = np.unique(labels)
-    if X.shape[1] > TUNING.most_features or len(present) < 2 or X.shape[0] <= X.shape[1]:
+    if X.shape[1] > TUNING.most_features or X.shape[0] <= X.shape[1]:
         return None
     X = X.toarray() if sp.issparse(X) else X
+    present, sizes, means = _class_means(X, labels, mass)
+    if len(present) < 2:
+        return None
     total, middle = mass.sum(), mass @ X / mass.sum()
-    means = np.stack(
-        [mass[labels == c] @ X[labels == c] / mass[labels == c].sum() for c in present]
-    )
-    sizes = np.array([mass[labels == c].sum() for c in present])
     residuals = X - means[np.searchsorted(present, labels)]
     within = (residuals * mass[:, None]).T @ residuals / total
     # So that constant features do not make it singular.
@@ -239,9 +217,7 @@ def _k_means_along_discriminants(
 
 
 def _significant(ratios: np.ndarray, total: float, n_classes: int) -> int:
-    """How many discriminant directions are more than chance, by Bartlett's test at one in a
-    thousand.
-    """
+    """How many discriminant directions are more than chance, by Bartlett's test."""
     p = len(ratios)
     found = 0
     for i in range(min(n_classes - 1, p)):

@@ -75,18 +75,13 @@ default="euclidean"
     ----------
     memberships_ : array of shape (n, n_clusters) or (n, n_clusters + 1)
         One row per object, on the simplex; with ``noise`` the last column is the noise.
-    labels_ : array of shape (n,)
-        Cluster of the largest membership.
     cluster_centers_ : array of shape (n_clusters, p)
-        Centers.
     metrics_ : array of shape (n_clusters, p, p)
         With ``metric="mahalanobis"``: matrices of the clusters' distances.
     fuzzifier_ : float or None
         The exponent used; None with ``entropy``.
-    objective_ : float
-        The objective at the end; ``history_`` at every step.
-    n_clusters_, n_iter_, converged_ : int, int, bool
-        Columns of the memberships, steps taken, whether ``tol`` was reached.
+    labels_, objective_, history_, n_clusters_, n_iter_, converged_
+        As in every estimator; ``n_clusters_`` counts the columns of the memberships.
 
     See Also
     --------
@@ -118,7 +113,7 @@ default="euclidean"
     array([0.3, 4.8])
     """
 
-    _screen: int = 8192
+    _screen: int = 8192  # the starts compete on a hundred objects for each cluster
 
     def __init__(
         self,
@@ -167,10 +162,6 @@ default="euclidean"
         cannot_link : array of shape (m, 2) or (m, 3), optional
             Pairs of rows that belong apart: a pair costs q v sum_j u_ij**m u_lj**m, q the third
             column; without it labels keep them apart wherever that can be done for all.
-
-        Returns
-        -------
-        self
         """
         self._forget()
         if isinstance(self.n_clusters, str) or np.ndim(self.n_clusters):
@@ -192,7 +183,8 @@ default="euclidean"
         %(new_objects)s
         """
         self._check_fitted()
-        U = super().predict_proba(X) if self._is_plain(X) else self._predict_in_memory(X)
+        plain = self._is_plain(X)
+        U = super().predict_proba(X) if plain else self._new_in_memory(X, None)[0]
         return self._new_at(U, n_clusters, X)
 
     def score(
@@ -202,7 +194,7 @@ default="euclidean"
         self._check_fitted()
         if self._is_plain(X):
             return super().score(X, y, sample_weight=sample_weight)
-        return self._score_in_memory(X, sample_weight)
+        return -self._new_in_memory(X, sample_weight)[1]
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
@@ -210,17 +202,14 @@ default="euclidean"
         """Learn from one batch; the first one starts the model, later ones move it by a decreasing
         step.
 
+        ``memberships_`` and ``labels_`` are those of this batch.
+
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
             A batch of objects, at least ``n_clusters`` in the first one.
         y : ignored
         sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
-            ``memberships_`` and ``labels_`` are those of this batch.
         """
         first = not hasattr(self, "memberships_")
         if self._needs_memory(X, Known()) or (not first and self._frame is not None):
@@ -240,7 +229,9 @@ default="euclidean"
             check_choice(self.fuzzifier, "fuzzifier (a number from 1 or 'auto')", ("auto",))
         else:
             check_number(self.fuzzifier, "fuzzifier", low=1.0, high=100.0)
-        self._check_metric()
+        if not callable(self.metric):
+            names = ("euclidean", "mahalanobis", "manhattan", "cosine", "gaussian")
+            check_choice(self.metric, "metric (a name or a kernel f(X, Y))", names)
         for name in ("entropy", "noise"):
             if getattr(self, name) is not None:
                 check_number(getattr(self, name), name, low=0.0, high=1e100, strict=True)
@@ -249,84 +240,61 @@ default="euclidean"
         X = check_features(self, X, reset=True)
         weights = check_weights(sample_weight, X)
         plain = Rows(X, weights)
-        self._coordinates = measure(
-            plain, per_feature=False, mix=False, centre=not sp.issparse(X) or self._full
-        )
+        centre = not sp.issparse(X) or self._full
+        self._coordinates = measure(plain, per_feature=False, mix=False, centre=centre)
         # Positive even if all objects are equal, so that temperature and noise distance are.
         variance = max(float(self._coordinates.variances.sum()), 1e-12)
-        # The starts compete on a hundred objects for each cluster.
         self._screen = int(np.clip(100 * self.n_clusters, 2000, 8192))
-        rows = self._rows(X, weights) if self._full else self._rows(X, weights).kept()
+        rows = self._rows(X, weights)
+        rows = rows if self._full else rows.kept()
         few = partial(self._sample, rows, TUNING.sample, np.random.default_rng(0))
         self._rule = self._rule_of(variance, self.n_features_in_, few)
         return rows
 
-    def _sample(
-        self, rows: Rows, size: int, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _sample(self, rows: Rows, size: int, rng: Any) -> tuple[np.ndarray, np.ndarray]:
         """Inner features (m, d) and weights (m,) of some objects, sorted."""
         d = self.n_features_in_
         # At most 128 MB of features, unless there are very many clusters.
         size = max(20 * self.n_clusters, min(size, 2**24 // max(d, 1)))
-        X, weights, _ = seeding.sorted_sample(
-            rows, size, rng, features=lambda block: _dense(block[:, 1 : d + 1])
-        )
-        return X, weights
+
+        def features(block: Any) -> Any:
+            return _dense(block[:, 1 : d + 1])
+
+        return seeding.sorted_sample(rows, size, rng, features=features)[:2]
 
     def _rows(self, X: Any, *columns: Any) -> Rows:
         kind = "full" if self._full else "spherical"
-        return Rows(
-            X,
-            *columns,
-            view=lambda block: distances.features(self._inner(block).T, kind).T,
-        )
 
-    def _inner(self, block: Any) -> Any:
-        """A block in inner coordinates; ellipsoids need it dense."""
-        inner = self._coordinates.inner(block)
-        return _dense(inner) if self._full else inner
+        def view(block: Any) -> Any:
+            inner = self._coordinates.inner(block)
+            return distances.features((_dense(inner) if self._full else inner).T, kind).T
 
-    def _start(
-        self,
-        rows: Rows,
-        rng: np.random.Generator,
-        sample: tuple[np.ndarray, np.ndarray] | None = None,
-    ) -> kernel.State:
+        return Rows(X, *columns, view=view)
+
+    def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.State:
         if self.init is not None:
             centers = np.asarray(self._coordinates.inner(self._given_centers()), dtype=np.float64)
-            return self._with_metrics(centers)
-        X, weights = self._sample(rows, self._screen, rng) if sample is None else sample
-        centers = seeding.kmeans_plus_plus(
-            X, weights, self.n_clusters, rng, cap=self._rule.noise or np.inf
-        )
-        return self._with_metrics(centers)
-
-    def _with_metrics(self, centers: np.ndarray) -> kernel.State:
+        else:
+            X, weights = self._sample(rows, self._screen, rng)
+            cap = self._rule.noise or np.inf
+            centers = seeding.kmeans_plus_plus(X, weights, self.n_clusters, rng, cap=cap)
         k, d = centers.shape
-        return kernel.State(
-            centers, np.broadcast_to(np.eye(d), (k, d, d)).copy() if self._full else None
-        )
+        return kernel.State(centers, np.tile(np.eye(d), (k, 1, 1)) if self._full else None)
 
     def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
-        if self.init is not None or rows.shape[0] > self._screen:
-            # Every start from given centers would be the same.
-            return super()._runs(rows, seeds if self.init is None else seeds[:1], total)
-        rngs = [np.random.default_rng(seed) for seed in seeds]
-        sample = self._sample(rows, rows.shape[0], rngs[0])  # of all objects: sorted once
-        return [self._run(rows, self._start(rows, rng, sample), total) for rng in rngs]
+        # Every start from given centers would be the same.
+        return super()._runs(rows, seeds if self.init is None else seeds[:1], total)
 
     def _run(self, rows: Rows, state: kernel.State, total: float) -> loop.Run:
-        block = rows.only_block
+        max_iter, tol = self.max_iter, self.tol
         if self._rule.hard:  # Lloyd's steps lead where they lead, without extrapolation
-            return loop.iterate(
-                self._step(rows), state, max_iter=self.max_iter, tol=self.tol, relative_to=total
-            )
-        compute = (
-            None
-            if block is None
-            else kernel.whole_run(block[0].T, block[1], state, self._rule, self.max_iter, self.tol)
-        )
-        return super()._run(rows, state, total) if compute is None else loop.at_once(compute)
+            step = self._step(rows)
+            return loop.iterate(step, state, max_iter=max_iter, tol=tol, relative_to=total)
+        if (block := rows.only_block) is not None:
+            compute = kernel.whole_run(block[0].T, block[1], state, self._rule, max_iter, tol)
+            if compute is not None:
+                return loop.at_once(compute)
+        return super()._run(rows, state, total)
 
     def _ready(self, state: kernel.State) -> kernel.Distances:
         return kernel.ready(state, self._rule)
@@ -335,11 +303,8 @@ default="euclidean"
         if rows.stacked is None:
             return super()._sum(rows, state)
         ready = self._ready(state)
-        stacks = (
-            (lambda Z, weights: kernel.summarize(Z, weights, ready))
-            if kernel.stackable(ready, rows.stacked)
-            else None
-        )
+        together = ready.fused and ready.fine(rows.stacked == np.float64)
+        stacks = partial(kernel.summarize, ready=ready) if together else None
         return rows.sum(lambda block, weights: self._summarize(block, weights, ready), stacks)
 
     def _summarize(self, block: Any, weights: Any, state: kernel.Distances) -> kernel.Stats:
@@ -364,14 +329,13 @@ default="euclidean"
 
         sizes, centers = rows.sum(block)[0], run.state.centers
         order = distances.largest_first(sizes[: len(centers)], centers)
-        return run._replace(state=kernel.reordered(run.state, order))
+        metrics = None if run.state.metrics is None else run.state.metrics[order]
+        return run._replace(state=kernel.State(centers[order], metrics))
 
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:
-        columns = self._state.centers.shape[0] + (self.noise is not None)
         # The kernel works with power means of distances, see its formulas.
-        factor = 1.0 if self.entropy is not None else float(columns) ** (1.0 - self._rule.fuzzifier)
-        # Divided twice: the square of the scale may overflow.
-        return objective * factor / self._coordinates.scale[0] / self._coordinates.scale[0]
+        factor = self._rule.factor(self._state.centers.shape[0] + (self.noise is not None))
+        return objective * factor / self._coordinates.scale[0] ** 2
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
         super()._finish(rows, run)
@@ -381,15 +345,13 @@ default="euclidean"
         if metrics is not None:
             self.metrics_ = metrics.astype(dtype)
         if kernel.least_gap(centers) <= self._indistinct(weight_of(rows)):
-            softness = (
-                f"fuzzifier={self._rule.fuzzifier:g}"
-                if self.entropy is None
-                else f"entropy={self.entropy:g}"
-            )
+            name, value = "fuzzifier", self.fuzzifier_
+            if self.entropy is not None:
+                name, value = "entropy", self.entropy
             warn(
                 f"some of the {len(centers)} centers coincide: the data hold fewer clusters than "
-                f"n_clusters={self.n_clusters}, "
-                f"or {softness} is too large for them; lower either"
+                f"n_clusters={self.n_clusters}, or {name}={value:g} is too large for them; lower "
+                "either"
             )
 
     def _indistinct(self, total: float) -> float:

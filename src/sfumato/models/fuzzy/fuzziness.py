@@ -6,16 +6,12 @@ them by the factor  2 m l / (m - 1)  at most, where l is the largest eigenvalue 
     F = sum_i a_i (x_i - v)(x_i - v)' / |x_i - v|^2 / sum_i a_i
 
 so they stay together if and only if  m >= 1 / (1 - 2 l)  (Yu, Cheng and Huang 2004, for a center
-that all clusters share). Taken within the clusters, F tells how round they are: l = 1 / d for round
-ones in d features. At the least such m
-
-- a cluster is not cut, however many centers it gets: noise leaves all memberships equal,
-- clusters that differ are told apart, since the same bound for all objects together is higher,
-- memberships are close to posterior probabilities of normal clusters, for which m = 1 + 2 / d:
-  then  u_ij ~ |x_i - c_j|^-d,  the density of a normal cluster of unknown scale.
-
-For sums of absolute differences the same steps, with Laplace's density, give half of m - 1. The
-clusters are those of k-means on a sample: they are needed for their residuals only.
+that all clusters share). Taken within the clusters of k-means on a sample, F tells how round they
+are: l = 1 / d for round ones in d features. At the least such m no cluster is cut, however many
+centers it gets, clusters that differ are told apart, and memberships are close to posterior
+probabilities of normal clusters, for which m = 1 + 2 / d:  u_ij ~ |x_i - c_j|^-d  is the density of
+a normal cluster of unknown scale. For sums of absolute differences the same steps, with Laplace's
+density, give half of m - 1.
 """
 
 from __future__ import annotations
@@ -26,8 +22,6 @@ import numpy as np
 
 from ...numerics import seeding
 from ...numerics.eigen import leading_eigenvectors
-
-__all__ = ["TUNING", "choose", "fuzzifier_of", "least"]
 
 
 class Tuning(NamedTuple):
@@ -69,9 +63,8 @@ def choose(
 ) -> float:
     """The fuzzifier for ``k`` clusters of sorted objects ``X`` (n, d) with their mean at zero.
 
-    Values may be missing. ``order`` is 2 for squared distances and 1 for absolute ones;
-    ``ellipsoids`` have distances that their own scatter measures. Squared distances count up to
-    ``cap`` in the draws of k-means.
+    Values may be missing. ``order`` is 2 for squared distances and 1 for absolute ones; k-means
+    counts squared distances up to ``cap``.
     """
     there = ~np.isnan(X)
     whole = np.where(there, X, 0.0)

@@ -23,18 +23,8 @@ import numpy as np
 
 from ...engine import loop
 from ...engine.linked import Linked
+from ...numerics.distances import unit_rows
 from .kernel import Rule, share
-
-__all__ = ["HARD", "Problem", "Solution", "geometry_of", "memberships", "power", "run"]
-
-HARD = 1e4  # times the mean distance: the cost of a pair without a weight that is not honoured
-
-
-class Solution(NamedTuple):
-    """Centers (k, p), and the last memberships of linked rows, from which the next ones begin."""
-
-    centers: np.ndarray
-    linked: np.ndarray | None = None
 
 
 class Euclidean:
@@ -45,48 +35,36 @@ class Euclidean:
         # Partial distances are raised to all p features; objects without any value have distance
         # zero.
         share = X.shape[1] / np.maximum(there.sum(axis=1), 1)
-        self.X = np.where(there, X, 0.0)
-        self.there = there * share[:, None]
-        self.squares = share * np.einsum("ip,ip->i", self.X, self.X)
-        self.heavy = self.X * share[:, None]
+        whole = np.where(there, X, 0.0)
+        self.there, self.heavy = there * share[:, None], whole * share[:, None]
+        self.squares = np.einsum("ip,ip->i", self.heavy, whole)
 
-    def begin(self, centers: np.ndarray) -> Solution:
-        """A solution to start from."""
-        return Solution(centers)
-
-    def distances(self, solution: Solution) -> np.ndarray:
+    def distances(self, centers: np.ndarray) -> np.ndarray:
         """(n, k), never negative."""
-        C = solution.centers
-        D = self.there @ (C * C).T - 2.0 * (self.heavy @ C.T) + self.squares[:, None]
-        return np.maximum(D, 0.0)
+        D = self.there @ (centers * centers).T - 2.0 * (self.heavy @ centers.T)
+        return np.maximum(D + self.squares[:, None], 0.0)
 
-    def update(self, A: np.ndarray, solution: Solution) -> Solution:
+    def update(self, A: np.ndarray, centers: np.ndarray) -> np.ndarray:
         """The best centers for weights ``A`` (n, k); a center without any weight stays."""
         mass = A.T @ self.there
         known = mass > 0
-        means = (A.T @ self.heavy) / np.where(known, mass, 1.0)
-        return Solution(np.where(known, means, solution.centers))
+        return np.where(known, (A.T @ self.heavy) / np.where(known, mass, 1.0), centers)
 
 
 class Cosine:
     """One less the cosine of the angle; an object without direction is as far from every center."""
 
     def __init__(self, X: np.ndarray) -> None:
-        self.X = _unit(X)
+        self.X = unit_rows(X)
 
-    def begin(self, centers: np.ndarray) -> Solution:
-        """A solution to start from."""
-        return Solution(_unit(centers))
-
-    def distances(self, solution: Solution) -> np.ndarray:
+    def distances(self, centers: np.ndarray) -> np.ndarray:
         """(n, k), from 0 to 2."""
-        return np.maximum(1.0 - self.X @ solution.centers.T, 0.0)
+        return np.maximum(1.0 - self.X @ unit_rows(centers).T, 0.0)
 
-    def update(self, A: np.ndarray, solution: Solution) -> Solution:
+    def update(self, A: np.ndarray, centers: np.ndarray) -> np.ndarray:
         """Directions of the weighted sums."""
         total = A.T @ self.X
-        alive = np.linalg.norm(total, axis=1, keepdims=True) > 0
-        return Solution(np.where(alive, _unit(total), solution.centers))
+        return np.where(total.any(axis=1, keepdims=True), unit_rows(total), unit_rows(centers))
 
 
 class Manhattan:
@@ -95,40 +73,30 @@ class Manhattan:
     def __init__(self, X: np.ndarray) -> None:
         self.X, self.order = X, np.argsort(X, axis=0, kind="stable")
 
-    def begin(self, centers: np.ndarray) -> Solution:
-        """A solution to start from."""
-        return Solution(centers)
-
-    def distances(self, solution: Solution) -> np.ndarray:
+    def distances(self, centers: np.ndarray) -> np.ndarray:
         """(n, k)."""
-        columns = [np.abs(self.X - center).sum(axis=1) for center in solution.centers]
-        return np.stack(columns, axis=1)
+        return np.stack([np.abs(self.X - center).sum(axis=1) for center in centers], axis=1)
 
-    def update(self, A: np.ndarray, solution: Solution) -> Solution:
+    def update(self, A: np.ndarray, centers: np.ndarray) -> np.ndarray:
         """Weighted medians of every feature; a cluster without weight stays."""
-        centers = solution.centers.copy()
-        alive = A.sum(axis=0) > 0
+        centers, alive = centers.copy(), A.sum(axis=0) > 0
         for feature, order in enumerate(self.order.T):
             upto = np.cumsum(A[order], axis=0)
             # Lower weighted median: the first value at which half of the weight is reached.
             middle = (upto < 0.5 * upto[-1]).sum(axis=0)
             values = self.X[order[np.minimum(middle, len(order) - 1)], feature]
             centers[alive, feature] = values[alive]
-        return Solution(centers)
+        return centers
 
 
-def geometry_of(metric: str, X: np.ndarray) -> Any:
-    """The geometry of objects (n, p)."""
-    if metric == "cosine":
-        return Cosine(X)
-    if metric == "manhattan":
-        return Manhattan(X)
-    return Euclidean(X)
+GEOMETRIES: dict[str, Any] = {"euclidean": Euclidean, "cosine": Cosine, "manhattan": Manhattan}
 
 
-def _unit(X: np.ndarray) -> np.ndarray:
-    length = np.linalg.norm(X, axis=1, keepdims=True)
-    return X / np.where(length > 0, length, 1.0)
+class Solution(NamedTuple):
+    """Centers (k, p), and the last memberships of linked rows, from which the next ones begin."""
+
+    centers: np.ndarray
+    linked: np.ndarray | None = None
 
 
 class Problem(NamedTuple):
@@ -140,19 +108,25 @@ class Problem(NamedTuple):
     links: Linked | None = None
     unit: float = 1.0  # distance that a pull of one stands for
 
-    def step(self, solution: Solution) -> tuple[Solution, float]:
-        """The next solution, and the objective of this one."""
-        U, cost = memberships(self, self.geometry.distances(solution), solution.linked)
-        k = len(solution.centers)
-        A = self.weights[:, None] * power(U[:, :k], self.rule)
-        linked = None if self.links is None else U[self.links.rows]
-        return self.geometry.update(A, solution)._replace(linked=linked), cost
+    @property
+    def labelled(self) -> bool:
+        """Whether clusters are numbered by labels."""
+        return self.links is not None and bool((self.links.labels >= 0).any())
 
+    def memberships(self, solution: Solution) -> tuple[np.ndarray, float]:
+        """Memberships (n, k), the noise cluster last, and the objective."""
+        return memberships(self, self.geometry.distances(solution.centers), solution.linked)
 
-def run(problem: Problem, centers: np.ndarray, max_iter: int, tol: float) -> loop.Run:
-    """Alternate from given centers until a step lowers the objective by less than ``tol`` of it."""
-    first = problem.geometry.begin(centers)
-    return loop.iterate(problem.step, first, max_iter=max_iter, tol=tol, relative_to=None)
+    def run(self, centers: np.ndarray, max_iter: int, tol: float) -> loop.Run:
+        """Alternate until a step lowers the objective by less than ``tol`` of it."""
+
+        def step(solution: Solution) -> tuple[Solution, float]:
+            U, cost = self.memberships(solution)
+            A = self.weights[:, None] * power(U[:, : len(centers)], self.rule)
+            linked = None if self.links is None else U[self.links.rows]
+            return Solution(self.geometry.update(A, solution.centers), linked), cost
+
+        return loop.iterate(step, Solution(centers), max_iter=max_iter, tol=tol)
 
 
 def power(U: np.ndarray, rule: Rule) -> np.ndarray:
@@ -160,13 +134,8 @@ def power(U: np.ndarray, rule: Rule) -> np.ndarray:
     return U if rule.temperature is not None else U**rule.fuzzifier
 
 
-def memberships(
-    problem: Problem, D: np.ndarray, start: np.ndarray | None = None
-) -> tuple[np.ndarray, float]:
-    """Memberships (n, k), the noise cluster last, and the objective.
-
-    ``start`` (m, k) are memberships of the linked rows to go on from; None begins anew.
-    """
+def memberships(problem: Problem, D: np.ndarray, start: Any = None) -> tuple[np.ndarray, float]:
+    """Memberships (n, k), the noise last, and the objective; linked rows go on from ``start``."""
     rule, w = problem.rule, problem.weights
     U, costs = _share(D, rule)
     if problem.links is None:
@@ -183,13 +152,11 @@ def _share(D: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
     """Best memberships (n, k + noise) for distances (n, k), and what each object costs."""
     if rule.noise is not None:
         D = np.hstack([D, np.full((len(D), 1), rule.noise)])
-    columns = D.shape[1]
     # Of every row by itself, for pulls may be large; one over it is still a number.
     floor = np.maximum(1e-15 * D.max(axis=1, keepdims=True, initial=0.0), 1e-290)
     U, costs = share(np.ascontiguousarray((D + floor).T), rule)
     # The rule works with power means of the distances, which are larger by this factor.
-    factor = 1.0 if rule.temperature is not None else columns ** (1.0 - rule.fuzzifier)
-    return U.T, costs * factor
+    return U.T, costs * rule.factor(D.shape[1])
 
 
 def _linked(
@@ -204,12 +171,10 @@ def _linked(
     U, costs = _share(mean, rule)
     labelled = np.flatnonzero(links.labels >= 0)
     own = links.labels[labelled]
-    U[labelled] = 0.0
-    U[labelled, own] = 1.0
+    U[labelled] = np.eye(U.shape[1])[own]
     costs[labelled] = mean[labelled, own]
     if start is not None:
-        first = np.unique(links.unit, return_index=True)[1]
-        start = start[first]
+        start = start[np.unique(links.unit, return_index=True)[1]]
     penalty = 0.0
     for at, own_pull in links.pieces:  # all pieces of one size together
         with np.errstate(over="ignore"):  # rows without weight go where their links pull
@@ -238,8 +203,7 @@ def _of_pieces(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Memberships (g, s, k) of the linked units of g pieces, and their costs without the pairs.
 
-    The units of a piece take turns. They go on from ``start`` once, since centers move next; at
-    first, from labels given in order of certainty, until they settle.
+    Units take turns: once from ``start``, or from a greedy labelling until they settle.
     """
     g, s, columns = U.shape
     noise = np.full((g, s, columns - D.shape[2]), rule.noise or 0.0)

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
@@ -25,25 +24,6 @@ from ...array.arrays import inplace, namespace, native, to_numpy
 from ...array.types import Array
 from ...engine import loop
 from ...numerics import distances
-
-__all__ = [
-    "Distances",
-    "Rule",
-    "State",
-    "Stats",
-    "least_gap",
-    "memberships",
-    "pack",
-    "ready",
-    "reordered",
-    "share",
-    "squared_distances",
-    "stackable",
-    "summarize",
-    "unpack",
-    "update",
-    "whole_run",
-]
 
 
 class State(NamedTuple):
@@ -61,9 +41,7 @@ class Stats(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """How distances become memberships: fuzzifier, temperature (replaces it), squared distance of
-    the noise cluster.
-    """
+    """Fuzzifier, temperature (replaces it), and squared distance of the noise cluster."""
 
     fuzzifier: float
     temperature: float | None = None
@@ -74,24 +52,43 @@ class Rule(NamedTuple):
         """Whether every object belongs to its nearest center alone."""
         return self.temperature is None and self.fuzzifier == 1.0
 
+    @property
+    def powers(self) -> bool:
+        """Whether memberships are powers of distances."""
+        return self.temperature is None and not self.hard
+
+    def factor(self, columns: int) -> float:
+        """What an objective is times the power means of distances to so many clusters."""
+        return 1.0 if self.temperature is not None else columns ** (1.0 - self.fuzzifier)
+
 
 class Distances(NamedTuple):
-    """A state as a pass needs it: coefficients (k, q) of the distances, one more row for noise, and
-    how finely to compute them.
-    """
+    """A state as a pass needs it: coefficients (k, q) of the distances, noise last."""
 
     rows: np.ndarray
-    n_clusters: int
+    centers: np.ndarray
     kind: str
     rule: Rule
-    extent: float
-    gap: float
+    extent: float  # the largest squared norm of a center
+    gap: float  # the least squared distance between two
+
+    def rounding(self, double: bool) -> float:
+        """Bound on the rounding error of a squared distance to a center that an object sits on."""
+        eps = float(np.finfo(np.float64 if double else np.float32).eps)
+        return 4.0 * eps * self.rows.shape[1] * self.extent
+
+    def fine(self, double: bool) -> bool:
+        """Whether numbers of this precision tell the nearest centers apart."""
+        return double or self.rounding(False) < 1e-3 * self.gap
+
+    @property
+    def fused(self) -> bool:
+        """Whether kernels that read objects once can make the sums."""
+        return self.kind == "spherical" and self.rule.powers
 
 
 def ready(state: State, rule: Rule) -> Distances:
-    """Coefficients of the distances, the largest squared norm of a center, and the least squared
-    distance between two.
-    """
+    """What a pass needs of a state."""
     centers, metrics = state
     k = len(centers)
     kind = "spherical" if metrics is None else "full"
@@ -100,71 +97,36 @@ def ready(state: State, rule: Rule) -> Distances:
         rows = np.vstack([rows, np.zeros((1, rows.shape[1]))])
         rows[k, 0] = rule.noise
     stretch = 1.0 if metrics is None else max(1.0, float(np.abs(metrics).max()))
-    return Distances(
-        rows,
-        k,
-        kind,
-        rule,
-        stretch * (1.0 + float(np.sum(centers**2, axis=1).max())),
-        least_gap(centers),
-    )
+    extent = stretch * (1.0 + float(np.sum(centers**2, axis=1).max()))
+    return Distances(rows, centers, kind, rule, extent, least_gap(centers))
 
 
 def least_gap(centers: np.ndarray) -> float:
     """The least squared distance between two centers; infinite for one."""
-    k, d = centers.shape
-    if k * k * d > 2**14:  # SciPy takes longer to check fewer numbers than to compare them
-        return float(pdist(centers, "sqeuclidean").min(initial=np.inf))
-    gaps = centers[:, None] - centers
-    squares = np.einsum("ijr,ijr->ij", gaps, gaps)
-    squares[np.diag_indices(k)] = np.inf
-    return float(squares.min())
-
-
-def _rounding(ready: Distances, dtype: npt.DTypeLike) -> float:
-    """Bound on the rounding error of a squared distance to a center that an object sits on."""
-    return 4.0 * float(np.finfo(dtype).eps) * ready.rows.shape[1] * ready.extent
+    return float(pdist(centers, "sqeuclidean").min(initial=np.inf))
 
 
 def squared_distances(Z: Any, ready: Distances) -> Any:
-    """Squared distances (k, b) of the columns of ``Z`` = z(x), raised by what rounding could take;
-    never zero.
-    """
+    """Squared distances (k, b) of z(x), raised by what rounding could take; never zero."""
     xp = namespace(Z)
-    rows, floor = (
-        ready.rows.copy(),
-        _rounding(ready, np.float64 if Z.dtype == xp.float64 else np.float32),
-    )
+    rows, floor = ready.rows.copy(), ready.rounding(Z.dtype == xp.float64)
     rows[:, 0] += floor
     D = xp.asarray(rows, dtype=Z.dtype, device=getattr(Z, "device", None)) @ Z
     return D if ready.kind == "spherical" else xp.clip(D, min=floor)
 
 
-def _single_will_do(ready: Distances) -> bool:
-    """Whether float32 tells the nearest centers apart."""
-    return _rounding(ready, np.float32) < 1e-3 * ready.gap
-
-
 def precise(Z: Array, ready: Distances) -> Any:
     """``Z``, made again in float64 where float32 cannot tell the nearest centers apart."""
     xp = namespace(Z)
-    if Z.dtype == xp.float64 or _single_will_do(ready):
+    if ready.fine(Z.dtype == xp.float64):
         return Z
-    d = (
-        ready.rows.shape[1] - 2
-        if ready.kind == "spherical"
-        else int((2 * ready.rows.shape[1]) ** 0.5) - 1
-    )
-    X = Z[1 : d + 1, :]
+    X = Z[1 : ready.centers.shape[1] + 1, :]
     X = X.astype(np.float64) if sp.issparse(X) else xp.astype(X, xp.float64)
     return distances.features(X, ready.kind)
 
 
 def share(D: Array, rule: Rule) -> tuple[Any, Any]:
-    """Best memberships (k, b) and the cost (b,) of each object.
-
-    With a fuzzifier of two, ``D`` is overwritten.
-    """
+    """Best memberships (k, b) and the cost (b,) of each object; may overwrite ``D``."""
     xp = namespace(D)
     k = D.shape[0]
     if rule.temperature is not None:
@@ -181,25 +143,16 @@ def share(D: Array, rule: Rule) -> tuple[Any, Any]:
         index = xp.arange(k, device=getattr(nearest, "device", None))
         return xp.astype(index[:, None] == nearest[None, :], D.dtype), least
     power = 1.0 / (rule.fuzzifier - 1.0)
-    U = _power(least / D, power)  # at most one, so that no power overflows
+    # Ratios of at most one, so that no power overflows.
+    ratios = xp.clip(least / D, min=float(xp.finfo(D.dtype).smallest_normal))
+    U = inplace("exp", power * xp.log(ratios))
     total = xp.sum(U, axis=0)
     U /= total
     return U, least * (k / total) ** (1.0 / power)
 
 
-def _power(ratios: Any, power: float) -> Any:
-    """``ratios ** power`` of ratios in (0, 1], written over them."""
-    xp = namespace(ratios)
-    ratios = xp.clip(ratios, min=float(xp.finfo(ratios.dtype).smallest_normal))
-    ratios = inplace("log", ratios)
-    ratios *= power
-    return inplace("exp", ratios)
-
-
 def pull(D: np.ndarray, weights: Array, rule: Rule) -> tuple[Any, Any]:
-    """Weights (k, b) of the objects in the means, w u^m up to a constant, and the cost (b,) of each
-    object, times w. Overwrites ``D``.
-    """
+    """Weights w u^m (k, b) of the objects in the means, and costs (b,); overwrites ``D``."""
     if rule.temperature is None and rule.fuzzifier == 2.0:
         A = inplace("reciprocal", D)
         total = namespace(A).sum(A, axis=0)
@@ -218,40 +171,29 @@ def pull(D: np.ndarray, weights: Array, rule: Rule) -> tuple[Any, Any]:
 
 
 def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
-    """Statistics of a block; ``Z`` is z(x) (q, b), ``weights`` (b,) or None; also of several
-    blocks (blocks, q, b), which is faster where they are ``stackable``.
-    """
+    """Statistics of a block ``Z`` = z(x) (q, b), or of several (blocks, q, b) at once."""
     xp = namespace(Z)
     Z = Z if Z.ndim == 3 else precise(Z, ready)
     if weights is not None:
         weights = xp.asarray(weights, dtype=Z.dtype, device=getattr(Z, "device", None))
-    if _fused(ready):
-        floor = _rounding(ready, np.float64 if Z.dtype == xp.float64 else np.float32)
-        fused = distances.fused_sums(
-            Z,
-            weights,
-            ready.rows,
-            ready.rows.shape[1] - 2,
-            fuzzifier=ready.rule.fuzzifier,
-            floor=floor,
-        )
+    if ready.fused:
+        floor, d = ready.rounding(Z.dtype == xp.float64), ready.centers.shape[1]
+        fuzzifier = ready.rule.fuzzifier
+        fused = distances.fused_sums(Z, weights, ready.rows, d, fuzzifier=fuzzifier, floor=floor)
         if fused is not None:
-            return Stats(fused[0][: ready.n_clusters], fused[1])
+            return Stats(fused[0][: len(ready.centers)], fused[1])
     A, cost = pull(squared_distances(Z, ready), weights, ready.rule)
-    sums = A[: ready.n_clusters, :] @ Z.T
+    sums = A[: len(ready.centers), :] @ Z.T
     return Stats(to_numpy(sums).astype(np.float64), float(xp.sum(cost, dtype=xp.float64)))
 
 
 def whole_run(
     Z: np.ndarray, weights: np.ndarray | None, state: State, rule: Rule, max_iter: int, tol: float
 ) -> Callable[[], loop.Run] | None:
-    """A run from ``state`` in one native call, where the objects are so few that it pays; else
-    None. ``Z`` is z(x) (q, n).
-    """
+    """A run in one native call, for objects so few that it pays; else None."""
     q, n = Z.shape
     few = n * q * len(state.centers) <= 2**19 and Z.dtype == np.float64  # under a millisecond
-    plain = state.metrics is None and _powers(rule)
-    if not (few and plain):
+    if not few or state.metrics is not None or not rule.powers:
         return None
     noise = np.nan if rule.noise is None else rule.noise
     rounding = 4.0 * float(np.finfo(np.float64).eps) * q
@@ -263,22 +205,6 @@ def whole_run(
         return loop.Run(State(centers), history[-1], history, len(history), done)
 
     return compute
-
-
-def stackable(ready: Distances, dtype: npt.DTypeLike) -> bool:
-    """Whether there is a kernel for several blocks of this type at once."""
-    enough = dtype == np.float64 or _single_will_do(ready)
-    return _fused(ready) and enough
-
-
-def _fused(ready: Distances) -> bool:
-    """Whether kernels that read objects once can make the sums."""
-    return ready.kind == "spherical" and _powers(ready.rule)
-
-
-def _powers(rule: Rule) -> bool:
-    """Whether memberships are powers of distances."""
-    return rule.temperature is None and not rule.hard
 
 
 def memberships(Z: Any, ready: Distances) -> Any:
@@ -300,33 +226,24 @@ def update(stats: Stats, state: State) -> State:
         return State(centers)
     scatter = second / mass[:, None, None] - centers[:, :, None] * centers[:, None, :]
     rounding = 64.0 * float(np.finfo(float).eps) * (1.0 + np.sum(centers**2, axis=1, keepdims=True))
-    return State(
-        centers, np.where(alive[:, None, None], _metrics(scatter, rounding), state.metrics)
-    )
+    metrics = np.where(alive[:, None, None], _metrics(scatter, rounding), state.metrics)
+    return State(centers, metrics)
 
 
 def _metrics(scatter: np.ndarray, rounding: np.ndarray) -> np.ndarray:
-    """det(S)^(1/d) S^-1; eigenvalues under a billionth of the largest, or under ``rounding`` (k,
-    1), are raised to it.
-    """
+    """det(S)^(1/d) S^-1, with eigenvalues of at least ``rounding`` (k, 1)."""
     values, vectors = np.linalg.eigh(scatter)
     values = np.maximum(values, np.maximum(1e-9 * values[:, -1:], rounding))
     scaled = np.exp(np.mean(np.log(values), axis=1, keepdims=True) - np.log(values))
     return (vectors * scaled[:, None, :]) @ np.swapaxes(vectors, 1, 2)
 
 
-def reordered(state: State, order: np.ndarray) -> State:
-    """The same clusters in another order."""
-    return State(state.centers[order], None if state.metrics is None else state.metrics[order])
-
-
 def pack(state: State) -> np.ndarray:
     """The state as one vector of unconstrained numbers."""
     if state.metrics is None:
         return state.centers.ravel()
-    return np.concatenate(
-        [state.centers.ravel(), distances.cholesky_coordinates(state.metrics).ravel()]
-    )
+    metrics = distances.cholesky_coordinates(state.metrics)
+    return np.concatenate([state.centers.ravel(), metrics.ravel()])
 
 
 def unpack(vector: np.ndarray, like: State) -> State:
