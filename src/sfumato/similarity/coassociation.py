@@ -14,7 +14,6 @@ from ..array.arrays import namespace
 from ..array.labels import as_labels, check_labelings
 from ..array.memory import reserve
 from ..array.types import Array, ArrayLike
-from ..numerics import label_products
 from ..numerics import label_table as kernel
 
 __all__ = ["Coassociation", "coassociation"]
@@ -85,9 +84,7 @@ class Coassociation(LinearOperator):
 
         It multiplies torch arrays there.
         """
-        from ..numerics.label_table_torch import on_device
-
-        return Coassociation(on_device(self.table, device), self.categories)
+        return Coassociation(kernel.on_device(self.table, device), self.categories)
 
     def __matmul__(self, V: ArrayLike) -> Any:
         return (
@@ -237,7 +234,7 @@ def _multiply(left: kernel.Table, right: kernel.Table, V: Any) -> np.ndarray:
     else:
         V = np.asarray(V)
         V = V if V.dtype in (np.float32, np.float64) else V.astype(np.float64)
-    return label_products.gather(left, label_products.scatter(right, V, there), here)
+    return kernel.gather(left, kernel.scatter(right, V, there), here)
 
 
 def check_partition_weight(
