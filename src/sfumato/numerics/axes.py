@@ -25,8 +25,6 @@ from ..array.arrays import asarray_like, namespace
 from ..array.types import Weights
 from .background import Background, Gaps, one_gaussian
 
-__all__ = ["Axes", "by_radius", "fit_axes"]
-
 # Times the median spread. A column with a larger spread is taken to be in another unit, and columns
 # are then scaled before principal axes are chosen
 UNEQUAL = 10.0

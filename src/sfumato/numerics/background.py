@@ -16,8 +16,6 @@ import numpy as np
 
 from ..array.types import Weights
 
-__all__ = ["Background", "Gaps", "one_gaussian"]
-
 RIDGE = 1e-8  # added to unit variances: features that are combinations of others have an inverse
 MAX_STEPS = 50  # and TOLERANCE, of unit variances: one Gaussian for starts and coordinates
 TOLERANCE = 1e-7

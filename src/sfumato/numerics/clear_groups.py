@@ -8,8 +8,6 @@ import numpy as np
 
 from . import distances
 
-__all__ = ["Trial", "best_move", "median"]
-
 # A partition is clear where every cut loses what one through a Gaussian does, every merge loses,
 # and the best of both together loses more than EM could make up for. Numbers are log-likelihood for
 # each object of a group, ERROR for the root of their number, MARGIN for each parameter of a group,

@@ -7,8 +7,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-__all__ = ["distortion", "log_posterior", "mutual_information"]
-
 
 def log_posterior(r: np.ndarray, prior: np.ndarray) -> float:
     """Log probability of the classes given the clusters, the distributions of the clusters

@@ -20,8 +20,6 @@ from ..array.arrays import namespace, to_numpy
 from ..array.rows import Rows
 from ..array.types import Array, Weights
 
-__all__ = ["Coordinates", "measure"]
-
 MOST_SCALE = 1e305  # factors beyond it overflow
 RIDGE = 1e-9  # of a feature's variance, against features that are combinations of others
 

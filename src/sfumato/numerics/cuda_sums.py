@@ -19,8 +19,6 @@ import triton.language as tl
 
 from ..array.types import Array
 
-__all__ = ["fits", "soft_sums"]
-
 LARGEST = 128 * 128  # coefficients, padded, that shared memory holds beside the objects
 # Objects at a time, and programs by their warps (16, 4 and 2 for each multiprocessor), measured on
 # an H200 for 4 to 128 features and 3 to 128 clusters

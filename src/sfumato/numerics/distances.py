@@ -25,22 +25,6 @@ import scipy.sparse as sp
 from ..array.arrays import inplace, namespace, native, optional_module
 from ..array.types import Array, Weights
 
-__all__ = [
-    "cholesky_coordinates",
-    "coefficients",
-    "columns_or_given",
-    "features",
-    "from_cholesky_coordinates",
-    "fused_sums",
-    "largest_first",
-    "moments",
-    "pack",
-    "roots",
-    "softmax_columns",
-    "unit_rows",
-    "width",
-]
-
 
 def width(d: int, kind: str) -> int:
     """Length of z(x)."""

@@ -24,17 +24,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
 from ..array.arrays import namespace
 from ..array.memory import reserve
 from ..array.rows import one_blas_thread
-from .operators import Scaled, as_dense, degrees, dtype_of, like, normalized_operator
-
-__all__ = [
-    "Scaled",
-    "Spectrum",
-    "degrees",
-    "dtype_of",
-    "krylov_columns",
-    "leading_eigenvectors",
-    "normalized_operator",
-]
+from .operators import Scaled, as_dense, dtype_of, like
 
 DENSE = 4000  # objects of a plain matrix up to which LAPACK may take over from the iteration
 DIRECT = 400  # objects up to which all eigenvectors cost less than the iteration

@@ -23,24 +23,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = [
-    "ALIASES",
-    "FAMILIES",
-    "as_matrices",
-    "covariances",
-    "family_of",
-    "has_one_covariance",
-    "is_unit_free",
-    "kind_of",
-    "lies_within",
-    "n_covariance_parameters",
-    "n_parameters",
-    "raised",
-    "reduced",
-    "rounds",
-    "suited",
-]
-
 FAMILIES = (
     *("EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE"),
     *("VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "VVV"),

@@ -16,8 +16,6 @@ import numpy as np
 
 from .distances import roots
 
-__all__ = ["Independent", "Marginal", "Patterns"]
-
 LOG_2PI = float(np.log(2.0 * np.pi))
 PIECE = 512  # rows for which a matrix each is held at one time
 

@@ -22,15 +22,6 @@ from ..array.arrays import inplace, namespace, native
 from ..array.types import Array
 from . import simplex
 
-__all__ = [
-    "lloyd_step",
-    "memberships",
-    "orthogonal_rows",
-    "spectral_cost",
-    "squared_distances",
-    "temperature",
-]
-
 
 def orthogonal_rows(Z: Any, k: int, first: int) -> list[int]:
     """Row ``first``, then one after another the row most orthogonal to those chosen."""

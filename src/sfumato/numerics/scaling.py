@@ -24,8 +24,6 @@ from scipy.sparse.csgraph import connected_components, maximum_bipartite_matchin
 from ..array.arrays import namespace
 from ..array.types import Array, ArrayLike
 
-__all__ = ["Dual", "entropy_dual", "fixed_point", "frobenius_dual", "newton", "without_support"]
-
 
 class Dual(NamedTuple):
     """D and its derivatives at one point; ``curve(v)`` is the Hessian times v."""

@@ -15,20 +15,6 @@ import numpy as np
 from ..array.arrays import native, to_numpy
 from ..array.rows import Rows
 
-__all__ = [
-    "distinct",
-    "kmeans",
-    "kmeans_plus_plus",
-    "lloyd",
-    "merge",
-    "nearest",
-    "sort",
-    "sorted_sample",
-    "standardize",
-    "unit",
-    "whiten",
-]
-
 PAIRED = 2**18  # numbers in the scatters of the pairs that are weighed at once
 
 

@@ -15,8 +15,6 @@ import numpy as np
 from ..array.arrays import add_at, device, inplace, namespace, native
 from ..array.types import Array
 
-__all__ = ["draw", "normalize", "pair_steps", "project", "quadratic_program", "softmax"]
-
 TINY = 1e-15
 
 

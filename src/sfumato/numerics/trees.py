@@ -7,8 +7,6 @@ import scipy.sparse as sp
 from scipy.cluster.hierarchy import linkage
 from scipy.sparse.csgraph import connected_components
 
-__all__ = ["cut", "tree"]
-
 
 def tree(evidence: np.ndarray, method: str) -> np.ndarray:
     """Linkage tree (n - 1, 4) in SciPy's format.

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["waited"]
-
 T = TypeVar("T")
 TURN = 0.1  # seconds between two checks for an interrupt
 

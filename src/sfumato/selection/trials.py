@@ -23,7 +23,8 @@ from ..engine.structure import Structure, assess
 from ..memberships import one_hot
 from ..metrics import fuzzy_silhouette
 from ..numerics import trees
-from ..numerics.eigen import Spectrum, degrees, leading_eigenvectors, normalized_operator
+from ..numerics.eigen import Spectrum, leading_eigenvectors
+from ..numerics.operators import degrees, normalized_operator
 from ..similarity import coassociation, knn
 from . import criteria
 from ._evidence import (

@@ -15,17 +15,9 @@ from ..array.validation import check_choice, check_number
 from ..array.warn import warn
 from ..data.matrices import check_rows, check_similarity
 from ..numerics.distances import unit_rows
-from ..numerics.eigen import (
-    Spectrum,
-    degrees,
-    dtype_of,
-    leading_eigenvectors,
-    normalized_operator,
-)
-from ..numerics.operators import Symmetric, magnitudes
+from ..numerics.eigen import Spectrum, leading_eigenvectors
+from ..numerics.operators import Symmetric, degrees, dtype_of, magnitudes, normalized_operator
 from .graphs import known_weights
-
-__all__ = ["ClusterKernel", "cluster_kernel"]
 
 TRANSFERS = ("linear", "step", "linear-step", "polynomial", "poly-step")
 

@@ -16,8 +16,6 @@ from ..array.memory import reserve
 from ..array.types import Array, ArrayLike
 from ..numerics import label_table as kernel
 
-__all__ = ["Coassociation", "coassociation"]
-
 
 def coassociation(L: ArrayLike, partition_weight: ArrayLike | None = None) -> Coassociation:
     """Co-association of labelings as an operator (n, n) that multiplies in O(n m) and is never

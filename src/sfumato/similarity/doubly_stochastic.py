@@ -19,8 +19,6 @@ from ..data.matrices import check_rows, check_similarity
 from ..numerics.operators import Scaled, Shifted, as_dense, degrees, dtype_of
 from ..numerics.scaling import entropy_dual, fixed_point, frobenius_dual, newton, without_support
 
-__all__ = ["DoublyStochastic", "doubly_stochastic", "least_squares_shifts", "shifted_rows"]
-
 
 class DoublyStochastic(Scaled):
     """F = diag(x) K diag(x), never formed, with row sums one; ``scaling`` holds x (n,)."""

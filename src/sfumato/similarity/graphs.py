@@ -23,19 +23,6 @@ from ..array.warn import warn
 from ..data.features import refuse_unseen
 from .operators import Factored
 
-__all__ = [
-    "cosine",
-    "finder_of",
-    "gaussian",
-    "knn",
-    "known_weights",
-    "links",
-    "neighbor_distances",
-    "reach",
-    "self_tuning",
-    "shares",
-]
-
 
 def gaussian(
     X: ArrayLike, Y: ArrayLike | None = None, *, bandwidth: float | None = None, weights: Any = None

@@ -32,16 +32,6 @@ from ..data.matrices import check_similarity
 from ..numerics.operators import as_dense
 from ..numerics.waiting import waited
 
-__all__ = [
-    "gaussian",
-    "learn_scales",
-    "neighbor_cost",
-    "pair_cost_gradient",
-    "scale_gradient",
-    "spectral_cost",
-    "spectral_cost_gradient",
-]
-
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 START_WIDTHS = (1.0, 2.0, 4.0)
 N_NESTED = 2  # number of starts with few features

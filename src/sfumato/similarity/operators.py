@@ -10,8 +10,6 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..array.memory import reserve
 
-__all__ = ["Factored"]
-
 
 class Factored(LinearOperator):
     """The similarity  left @ right.T  as an operator; ``right`` is ``left`` unless given.
@@ -35,11 +33,11 @@ class Factored(LinearOperator):
         self.right = factor if right is None else right
         super().__init__(factor.dtype, (factor.shape[0], self.right.shape[0]))
 
-    def _matmat(self, V: Any) -> Any:
+    def __matmul__(self, V: Any) -> Any:
         return self.factor @ (self.right.T @ V)
 
-    def _matvec(self, v: Any) -> Any:
-        return self._matmat(v.reshape(-1, 1))[:, 0]
+    def _matmat(self, V: Any) -> Any:
+        return self @ V
 
     def _adjoint(self) -> Factored:
         return Factored(self.right, self.factor)

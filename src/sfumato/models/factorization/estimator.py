@@ -26,8 +26,9 @@ from ...engine import acceleration, loop
 from ...engine.similarity_base import SimilarityClusterer
 from ...engine.similarity_evidence import Evidence, largest_entry
 from ...numerics.distances import unit_rows
-from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator
+from ...numerics.eigen import leading_eigenvectors
 from ...numerics.kmeans import orthogonal_rows
+from ...numerics.operators import dtype_of, normalized_operator
 from ...numerics.simplex import normalize
 from ...selection.automatic import AutomaticSimilarity
 from ...similarity.doubly_stochastic import (
@@ -36,8 +37,6 @@ from ...similarity.doubly_stochastic import (
     shifted_rows,
 )
 from . import kernel
-
-__all__ = ["CompletelyPositiveFactorization"]
 
 NORMALIZATIONS = ("relative-entropy", "frobenius", "l1")
 

@@ -22,17 +22,6 @@ import scipy.sparse as sp
 
 from ...array.arrays import native
 
-__all__ = [
-    "Problem",
-    "State",
-    "combine",
-    "fold_in",
-    "is_constant",
-    "objective",
-    "scaled_start",
-    "sweep",
-]
-
 
 class Problem(NamedTuple):
     """A similarity as the sweep wants it.

@@ -22,8 +22,6 @@ from ...array.types import Array, Similarity
 from .cuda_sweep import LARGE, Sweep, halves
 from .cuda_visit import BAND, multiply
 
-__all__ = ["Panels"]
-
 WIDEST = 256  # columns (runs x clusters) that the kernel takes
 CUT = 128  # panels are multiples of this number of rows
 PIECES = 8  # chunks of the columns that are multiplied last

@@ -18,8 +18,6 @@ import triton
 from ...array.types import Similarity
 from .cuda_visit import UNITS, move
 
-__all__ = ["Sweep", "halves", "wide"]
-
 MOVED = 16  # rows that one program moves
 AHEAD = 3  # panels whose products may be under way
 LARGE = 256.0  # half-precision numbers are scaled to this size

@@ -13,8 +13,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-__all__ = ["BAND", "UNITS", "move", "multiply"]
-
 BAND = 64  # columns of W that its halves keep side by side
 UNITS = 2.0**40  # of S in one
 _BAND = tl.constexpr(BAND)

@@ -27,8 +27,6 @@ from ...numerics.simplex import normalize
 from ...selection.automatic import AutomaticSimilarity
 from . import graph
 
-__all__ = ["SpectralClustering"]
-
 METHODS = ("normalized-cut", "ng-jordan-weiss", "bach-jordan")
 ROUNDINGS = ("k-means", "weighted-k-means")
 CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has 1 - 8 / pi^2 = 0.19

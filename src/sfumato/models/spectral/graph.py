@@ -20,16 +20,6 @@ from ...numerics.eigen import Spectrum
 from ...numerics.operators import Shifted, degrees, diagonal_of, dtype_of, magnitudes
 from ...similarity import ClusterKernel
 
-__all__ = [
-    "best_of_starts",
-    "connected_degrees",
-    "linked",
-    "of_rows",
-    "over_eigenvalues",
-    "share",
-    "without_diagonal",
-]
-
 
 def linked(evidence: Evidence, known: Known, group: Any) -> Any:
     """The similarity with links as edges.
