@@ -23,7 +23,7 @@ from scipy.spatial import cKDTree
 
 from ..array.arrays import asarray_like, namespace
 from ..array.types import Weights
-from .background import Background, Gaps, one_gaussian
+from .holes import Background, Gaps, one_gaussian
 
 # Times the median spread. A column with a larger spread is taken to be in another unit, and columns
 # are then scaled before principal axes are chosen

@@ -12,8 +12,10 @@ the Krylov space is that of an inverse. ``Scaled`` is diag(s) W diag(s), never f
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,6 +41,9 @@ INVERSE_DEPTH = 5  # solves before one looks how far they led; another five foll
 FEW = 300_000  # objects up to which triangular factors, whose size is not known before, are tried
 # Bandwidth over the root of n, up to which triangular factors cost less than a hundred products
 NARROW = 7.0
+
+
+T = TypeVar("T")
 
 
 class Spectrum(NamedTuple):
@@ -345,3 +350,29 @@ def _canonical(V: Any) -> Any:
     size = xp.abs(V)
     first = xp.argmax(xp.astype(size >= 0.999 * xp.max(size, axis=0), xp.int8), axis=0)
     return V * xp.sign(xp.take_along_axis(V, first[None, :], axis=0))
+
+
+def waited(function: Callable[..., T], *arguments: Any) -> T:
+    """``function(*arguments)`` in a thread of its own, so that Ctrl-C takes effect at once.
+
+    The call itself goes on in its thread until it ends. The function must release Python's lock, as
+    NumPy's linear algebra does.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function(*arguments)
+    answer: list[T] = []
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            answer.append(function(*arguments))
+        except BaseException as error:  # raised again below
+            failure.append(error)
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(0.1)
+    if failure:
+        raise failure[0]
+    return answer[0]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 from ..array.memory import reserve
@@ -22,7 +23,6 @@ from ..engine.similarity_base import NAMED
 from ..engine.structure import Structure, assess
 from ..memberships import one_hot
 from ..metrics import fuzzy_silhouette
-from ..numerics import trees
 from ..numerics.eigen import Spectrum, leading_eigenvectors
 from ..numerics.operators import degrees, normalized_operator
 from ..similarity import coassociation, knn
@@ -232,7 +232,7 @@ def _tree(evidence: Evidence) -> np.ndarray:
     n = evidence.n_objects
     reserve((n, n), np.float64, "the distances for the linkage", "use criterion='held-out'")
     if isinstance(evidence, Features):
-        return trees.tree(
+        return linkage(
             evidence.data.toarray() if sp.issparse(evidence.data) else evidence.data, "average"
         )
     W: Any = coassociation(evidence.data) if isinstance(evidence, Labelings) else evidence.data
@@ -240,7 +240,7 @@ def _tree(evidence: Evidence) -> np.ndarray:
     # Similarities relative to the largest one; 1e-300 only avoids 0 / 0.
     distances = 1 - (W + W.T) / max(2 * float(W.max()), 1e-300)
     np.fill_diagonal(distances, 0)
-    return trees.tree(squareform(np.clip(distances, 0, None), checks=False), "average")
+    return linkage(squareform(np.clip(distances, 0, None), checks=False), "average")
 
 
 def ambiguity(trial: Trial, n_clusters: int) -> float:

@@ -29,8 +29,8 @@ from ..array.validation import check_number, refuse_overflow, refuse_underflow
 from ..array.warn import warn
 from ..data.constraints import check_pairs
 from ..data.matrices import check_similarity
+from ..numerics.eigen import waited
 from ..numerics.operators import as_dense
-from ..numerics.waiting import waited
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 START_WIDTHS = (1.0, 2.0, 4.0)

@@ -30,7 +30,6 @@ from ...engine import loop
 from ...engine.base import weight_of
 from ...engine.linked import LinkedRows, free_weights
 from ...numerics import seeding
-from ...numerics.clear_groups import best_move
 from . import kernel
 from .components import FullComponent
 from .kernel import TUNING
@@ -299,7 +298,7 @@ class Ascent(NamedTuple):
         white = seeding.whiten(X, weights)
         if len(names) < 2 or white.shape[1] < X.shape[1]:
             return False
-        return best_move(white, weights / seeding.unit(weights), labels, len(names)).clear
+        return seeding.best_move(white, weights / seeding.unit(weights), labels, len(names))[2]
 
 
 def _alike(one: kernel.State, other: kernel.State) -> bool:
