@@ -23,6 +23,9 @@ import numpy as np
 from ..array.types import Weights
 from .distances import roots
 
+# Variance of an open direction, of the unit variance of whitened coordinates, below which it counts
+# as known: only where there are more features than coordinates, and then a third of the directions
+OPEN = 0.01
 LOG_2PI = float(np.log(2.0 * np.pi))
 PIECE = 512  # rows for which a matrix each is held at one time
 
@@ -154,8 +157,8 @@ class Independent(NamedTuple):
 class Gaps(NamedTuple):
     """What is not known of coordinates y (n, q): y = E[y] + F't with t standard normal.
 
-    ``pattern`` (n,) is the pattern of holes of every object, -1 for none; ``spreads`` (P, r, q)
-    holds F of every pattern, rows of zeros at the end where fewer than r directions are open.
+    ``pattern`` (n,) is that of the holes of every object, -1 for none; ``spreads`` (P, r, q) holds
+    F of every pattern, with rows of zeros where fewer than r directions are open.
     """
 
     pattern: np.ndarray
@@ -191,9 +194,7 @@ class Background(NamedTuple):
             F = np.swapaxes(np.linalg.cholesky(covariances), 1, 2) @ P[holes]
             _, values, directions = np.linalg.svd(F, full_matrices=False)
             # In whitened coordinates nothing is wider than one, but for rounding.
-            # Directions with a hundredth of the unit variance count as known: these appear only
-            # where there are more features than coordinates, and are a third of all.
-            values = np.where(values**2 > 0.01, np.minimum(values, 1.0), 0.0)
+            values = np.where(values**2 > OPEN, np.minimum(values, 1.0), 0.0)
             spreads[rows, : values.shape[1]] = values[:, :, None] * directions
         pattern = np.where(missing.any(axis=1), which.ravel(), -1)
         return filled * self.unit, Gaps(pattern, spreads)
