@@ -28,18 +28,12 @@ FAMILIES = (
     *("VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "VVV"),
 )
 ALIASES = {"full": "VVV", "tied": "EEE", "diag": "VVI", "spherical": "VII"}
-FREEDOM = "IEV"  # letters of a name from the strictest to the freest
 # Families that keep their form under a change of units of single features; the others hold in
 # units that all features share.
 UNIT_FREE = ("EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVV", "VVV")
 AXIS_PARALLEL = ("EII", "VII", "EEI", "VEI", "EVI", "VVI")
-MOST_FULL = 48  # features up to which a search tries matrices for every component
-MOST_COMMON_AXES = 10  # and up to which it tries EVE and VVE, whose axes converge slowly
-INNER_STEPS = 200  # most steps of the iterative M steps; warm starts need a few of them
 INNER_TOL = 1e-9  # relative change of the variances at which they stop
 SMALLEST = 1e-300  # keeps logarithms of sums of squares finite
-RIDGE = 1e-12  # of the common matrix of VEE, relative to its volume
-SMALLEST_ANGLE = 1e-7  # of a rotation, at which common axes are settled
 
 
 def family_of(covariance_type: str) -> str:
@@ -49,11 +43,12 @@ def family_of(covariance_type: str) -> str:
 
 def suited(n: int, d: int) -> tuple[str, ...]:
     """Families that ``n`` objects of ``d`` features allow, the simplest first."""
-    if n <= d or d > 2 * MOST_FULL:  # steps of one common matrix cost d^2 for every object, too
+    if n <= d or d > 96:  # steps of one common matrix cost d^2 for every object, too
         return AXIS_PARALLEL
-    if d > MOST_FULL:
+    if d > 48:  # matrices for every component cost too much
         return (*AXIS_PARALLEL, "EEE")
-    return tuple(name for name in FAMILIES if d <= MOST_COMMON_AXES or name not in ("EVE", "VVE"))
+    # The common axes of EVE and VVE converge slowly.
+    return tuple(name for name in FAMILIES if d <= 10 or name not in ("EVE", "VVE"))
 
 
 def kind_of(family: str) -> str:
@@ -62,9 +57,7 @@ def kind_of(family: str) -> str:
 
 
 def is_unit_free(covariance_type: str) -> bool:
-    """Whether a mixture of the family is the same whatever the units of each feature; of "auto" it
-    is said too, since some of its families are.
-    """
+    """Whether a mixture of the family, or of one of "auto", is the same in any units."""
     return covariance_type == "auto" or family_of(covariance_type) in UNIT_FREE
 
 
@@ -77,7 +70,7 @@ def has_one_covariance(family: str) -> bool:
 def lies_within(name: str, other: str) -> bool:
     """Whether every covariance of a family belongs to the other: no letter of its name is freer."""
     pairs = zip(family_of(name), family_of(other), strict=True)
-    return all(FREEDOM.index(a) <= FREEDOM.index(b) for a, b in pairs)
+    return all("IEV".index(a) <= "IEV".index(b) for a, b in pairs)  # the strictest letter first
 
 
 def n_covariance_parameters(family: str, k: int, d: int) -> int:
@@ -99,7 +92,7 @@ def covariances(
     mass: np.ndarray,
     previous: np.ndarray | None = None,
     floor: float = 0.0,
-    n_steps: int = INNER_STEPS,
+    n_steps: int = 200,
 ) -> np.ndarray:
     """Covariances of the family that maximise the expected log-likelihood.
 
@@ -191,9 +184,7 @@ def _diagonals(matrices: np.ndarray) -> np.ndarray:
 
 
 def _variances(letters: str, spread: np.ndarray, step: _Step) -> np.ndarray:
-    """Variances (k, d) along known axes from the sums of squares along them, by volume and
-    shape.
-    """
+    """Variances (k, d) from the sums of squares along known axes, by volume and shape."""
     mass, previous, floor, n_steps = step
     total = mass.sum(axis=-1)[..., None]
     if letters == "EE":
@@ -248,7 +239,7 @@ def _proportional(scatter: np.ndarray, step: _Step) -> np.ndarray:
     for _ in range(n_steps):
         matrix = ((share / volumes)[..., None, :] @ flat).reshape(*mass.shape[:-1], d, d)
         # The sum is of unit volume, but for flat scatter: a small ridge keeps that invertible.
-        ridge = RIDGE * (1.0 + np.abs(np.trace(matrix, axis1=-2, axis2=-1)) / d)
+        ridge = 1e-12 * (1.0 + np.abs(np.trace(matrix, axis1=-2, axis2=-1)) / d)
         matrix = matrix + ridge[..., None, None] * np.eye(d)
         matrix = matrix / np.exp(np.linalg.slogdet(matrix)[1] / d)[..., None, None]
         inverse = np.linalg.inv(matrix).reshape(*mass.shape[:-1], d * d, 1)
@@ -261,8 +252,7 @@ def _proportional(scatter: np.ndarray, step: _Step) -> np.ndarray:
 def _common_axes(letters: str, scatter: np.ndarray, step: _Step) -> np.ndarray:
     """EVE and VVE: one set of axes, turned in pairs, in turn with the variances along them.
 
-    The criterion may have several minima: without a previous solution, the axes of every component
-    are tried beside those of their sum.
+    There may be several minima: without a previous solution, the axes of every component are tried.
     """
     if step.previous is not None:
         starts = [_principal_axes(step.previous)]
@@ -289,7 +279,7 @@ def _turned(
     for _ in range(step.n_steps):
         angle = _sweep(axes, rotated, 1.0 / variances)
         variances = _variances(letters, _diagonals(rotated), step)
-        if angle <= SMALLEST_ANGLE:
+        if angle <= 1e-7:
             break
     spread = np.sum(_diagonals(rotated) / variances, axis=-1)
     value = np.sum(step.mass * np.log(variances).sum(axis=-1) + spread, axis=-1)
@@ -297,10 +287,9 @@ def _turned(
 
 
 def _principal_axes(matrices: np.ndarray) -> np.ndarray:
-    """Principal axes (d, d) of the sum of the matrices, each divided by its trace.
+    """Principal axes (d, d) of the sum of the matrices over their traces.
 
-    For covariances that have common axes these are the axes, unless shapes cancel; uneven weights
-    make that unlikely.
+    Uneven weights make it unlikely that the shapes of covariances with common axes cancel.
     """
     k = matrices.shape[-3]
     sizes = np.maximum(np.trace(matrices, axis1=-2, axis2=-1), SMALLEST)
@@ -312,8 +301,7 @@ def _sweep(axes: np.ndarray, rotated: np.ndarray, precisions: np.ndarray) -> flo
     """Turn every pair of axes to its best angle, in place; the largest angle.
 
     ``rotated`` (k, d, d) are the scatter matrices in the coordinates of the axes. The criterion of
-    two axes is  a cos 2t + b sin 2t  up to a constant, t the angle. Pairs without a common axis do
-    not touch each other and are turned together.
+    two axes is  a cos 2t + b sin 2t  up to a constant, t the angle. Disjoint pairs turn together.
     """
     largest = 0.0
     for one, other in rounds(axes.shape[-1]):

@@ -1,6 +1,4 @@
-"""From an embedding to clusters.
-
-Weighted k-means from nearly orthogonal rows, and how sure each row is.
+"""From an embedding to clusters: weighted k-means, and how sure each row is.
 
     distortion   sum_i w_i min_r |z_i - c_r|^2
     memberships  u_ir ~ (1 + |z_i - c_r|^2 / t)^(-(1 + q) / 2),    q = k - 1,
@@ -40,27 +38,22 @@ def orthogonal_rows(Z: Any, k: int, first: int) -> list[int]:
 def squared_distances(Z: Any, centers: Any) -> Any:
     """|z_i - c_r|^2, (n, k), from differences: exact where a row lies on a center."""
     xp = namespace(Z)
-    columns = []
-    for r in range(centers.shape[0]):
-        difference = Z - centers[r, :]
-        columns.append(xp.sum(difference * difference, axis=1))
+    columns = [xp.sum((Z - centers[r, :]) ** 2, axis=1) for r in range(centers.shape[0])]
     return xp.stack(columns, axis=1)
 
 
 def lloyd_step(Z: Any, weights: Any, lengths: Any, centers: Any) -> tuple[Any, float]:
-    """Centers of the rows nearest to each center, and the distortion before the move; a center
-    without rows goes to the worst row.
+    """Means of the rows nearest to each center, and the distortion before; ``lengths``: |z_i|^2.
 
-    ``lengths`` holds |z_i|^2, which does not change.
+    A center without rows goes to the worst row.
     """
     xp = namespace(Z)
     k = centers.shape[0]
     partial = Z @ (-2 * centers.T)
     partial += xp.sum(centers * centers, axis=1)[None, :]
     labels = xp.argmin(partial, axis=1)
-    errors = weights * xp.clip(
-        xp.take_along_axis(partial, labels[:, None], axis=1)[:, 0] + lengths, min=0.0
-    )
+    nearest = xp.take_along_axis(partial, labels[:, None], axis=1)[:, 0]
+    errors = weights * xp.clip(nearest + lengths, min=0.0)
     indicator = xp.take(xp.eye(k, dtype=Z.dtype, device=Z.device), labels, axis=0)
     indicator *= weights[:, None]
     mass = xp.sum(indicator, axis=0)
@@ -76,30 +69,23 @@ def lloyd_step(Z: Any, weights: Any, lengths: Any, centers: Any) -> tuple[Any, f
 
 def memberships(distances: Any, t: float, q: int) -> Any:
     """Rows of (1 + distances / t)^(-(1 + q) / 2), normalised."""
-    return simplex.normalize(simplex.softmax(_log_densities(distances, t, q))[0])
-
-
-def _log_densities(distances: Array, t: float, q: int) -> Any:
     logits = inplace("log1p", distances / t)
     logits *= -(1 + q) / 2
-    return logits
+    return simplex.normalize(simplex.softmax(logits)[0])
 
 
 def temperature(distances: np.ndarray, weights: Array, q: int, *, max_iter: int = 200) -> float:
-    """The t of largest likelihood around fixed centers, by expectation-maximisation from the
-    nearest centers.
+    """The t of largest likelihood around fixed centers, by expectation-maximisation.
 
-    After every two steps the rest of the way is guessed from their ratio, as for a geometric series
-    (Aitken).
+    After every two steps the rest of the way is guessed from their ratio (Aitken).
     """
     xp = namespace(distances)
     largest = float(xp.max(distances))
     if largest == 0:
         return 1.0
     smallest = max(1e-24 * largest, float(xp.finfo(distances.dtype).smallest_normal))
-    t = max(
-        smallest, float(xp.sum(weights * xp.min(distances, axis=1))) / (q * float(xp.sum(weights)))
-    )
+    nearest = float(xp.sum(weights * xp.min(distances, axis=1)))
+    t = max(smallest, nearest / (q * float(xp.sum(weights))))
     if isinstance(distances, np.ndarray):
         return native("kmeans").cauchy_scale(distances, weights, q, t, smallest, max_iter)
     way = 0.0
@@ -117,9 +103,7 @@ def temperature(distances: np.ndarray, weights: Array, q: int, *, max_iter: int 
 
 
 def spectral_cost(E: np.ndarray, degree: Array, labels: Array, k: int) -> float:
-    """J = 1/2 |E E' - Pi|^2 = k - sum_r |sum_{i in r} sqrt(d_i) e_i|^2 / sum_{i in r} d_i, for E
-    with k orthonormal columns.
-    """
+    """J = k - sum_r |sum_{i in r} sqrt(d_i) e_i|^2 / sum_{i in r} d_i  of orthonormal E (n, k)."""
     xp = namespace(E)
     indicator = xp.astype(labels[:, None] == xp.arange(k, device=E.device)[None, :], E.dtype)
     sums = (indicator * degree[:, None] ** 0.5).T @ E
