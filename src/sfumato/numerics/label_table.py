@@ -140,7 +140,7 @@ def recode(table: Table, labels: np.ndarray) -> Table:
 
 def scatter(table: Table, U: Any, scale: Any = None) -> Any:
     """H'U (columns, k): the rows of U, times ``scale`` (n,), summed over every cluster."""
-    if _in_torch(U):
+    if in_torch(U):
         return _scatter_in_torch(table, U if scale is None else scale[:, None] * U)
     total = np.zeros((int(table.offsets[-1]), U.shape[1]), dtype=_real(U))
 
@@ -156,7 +156,7 @@ def scatter(table: Table, U: Any, scale: Any = None) -> Any:
 
 def gather(table: Table, V: Any, scale: Any = None) -> Any:
     """H diag(w) V (n, k): the rows of V summed over the clusters of an object, times ``scale``."""
-    if _in_torch(V):
+    if in_torch(V):
         out = _gather_in_torch(table, V)
         return out if scale is None else scale[:, None] * out
     weighted = V * table.column_weight[:, None].astype(_real(V))
@@ -201,7 +201,8 @@ def on_device(table: Table, device: Any) -> Table:
     return table._replace(codes=torch.from_numpy(np.ascontiguousarray(codes)).to(device))
 
 
-def _in_torch(array: Any) -> bool:
+def in_torch(array: Any) -> bool:
+    """Whether this is an array of torch, which may not be installed."""
     return type(array).__module__.startswith("torch")
 
 

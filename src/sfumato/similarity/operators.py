@@ -52,11 +52,7 @@ class Factored(LinearOperator):
 
     def toarray(self) -> np.ndarray:
         """The matrix, if it fits."""
-        reserve(
-            self.shape,
-            self.dtype,
-            "the explicit similarity matrix",
-            "use the operator itself, which only multiplies",
-        )
+        what = "the explicit similarity matrix"
+        reserve(self.shape, self.dtype, what, "use the operator itself, which only multiplies")
         product = self.factor @ self.right.T
         return product.toarray() if sp.issparse(product) else product
