@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ..array.arrays import inplace, namespace, native
-from ..array.types import Array
+from ..array.arrays import inplace, namespace, native, to_numpy
+from ..array.types import Array, Similarity
 from . import simplex
+from .distances import unit_rows
+from .eigen import leading_eigenvectors
 
 
-def orthogonal_rows(Z: Any, k: int, first: int) -> list[int]:
+def orthogonal_rows(Z: Array, k: int, first: int) -> list[int]:
     """Row ``first``, then one after another the row most orthogonal to those chosen."""
     xp = namespace(Z)
     lengths = xp.sum(Z * Z, axis=1) ** 0.5
@@ -35,14 +37,26 @@ def orthogonal_rows(Z: Any, k: int, first: int) -> list[int]:
     return chosen
 
 
-def squared_distances(Z: Any, centers: Any) -> Any:
+def spectral_start(A: Similarity, k: int, rng: np.random.Generator, floor: float) -> np.ndarray:
+    """Memberships (n, k) from the leading eigenvectors of ``A``, never below about ``floor``."""
+    Z = to_numpy(unit_rows(leading_eigenvectors(A, k, tol=1e-3).vectors))
+    return soft_assignment(Z, k, rng, floor)
+
+
+def soft_assignment(Z: np.ndarray, k: int, rng: np.random.Generator, floor: float) -> np.ndarray:
+    """Memberships (n, k) by the cosines of rows with k nearly orthogonal ones, the first drawn."""
+    chosen = orthogonal_rows(Z, k, int(rng.integers(len(Z))))
+    return simplex.normalize(np.clip(Z @ Z[chosen].T, 0, None) ** 2 + floor)
+
+
+def squared_distances(Z: Array, centers: Array) -> Any:
     """|z_i - c_r|^2, (n, k), from differences: exact where a row lies on a center."""
     xp = namespace(Z)
     columns = [xp.sum((Z - centers[r, :]) ** 2, axis=1) for r in range(centers.shape[0])]
     return xp.stack(columns, axis=1)
 
 
-def lloyd_step(Z: Any, weights: Any, lengths: Any, centers: Any) -> tuple[Any, float]:
+def lloyd_step(Z: Any, weights: Array, lengths: Array, centers: Any) -> tuple[Any, float]:
     """Means of the rows nearest to each center, and the distortion before; ``lengths``: |z_i|^2.
 
     A center without rows goes to the worst row.
@@ -67,7 +81,7 @@ def lloyd_step(Z: Any, weights: Any, lengths: Any, centers: Any) -> tuple[Any, f
     return moved, distortion
 
 
-def memberships(distances: Any, t: float, q: int) -> Any:
+def memberships(distances: Array, t: float, q: int) -> Any:
     """Rows of (1 + distances / t)^(-(1 + q) / 2), normalised."""
     logits = inplace("log1p", distances / t)
     logits *= -(1 + q) / 2

@@ -23,6 +23,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..array.arrays import native
 from ..array.rows import in_threads
+from ..array.types import Array, Weights
 from .eigen import Spectrum, leading_eigenvectors
 
 # Similarity to all others together that every object gets at least, so that no degree is zero
@@ -138,7 +139,7 @@ def recode(table: Table, labels: np.ndarray) -> Table:
     return encode(np.where(labels < sizes, labels, -1), table.weights, sizes)
 
 
-def scatter(table: Table, U: Any, scale: Any = None) -> Any:
+def scatter(table: Table, U: Array, scale: Weights = None) -> Any:
     """H'U (columns, k): the rows of U, times ``scale`` (n,), summed over every cluster."""
     if in_torch(U):
         return _scatter_in_torch(table, U if scale is None else scale[:, None] * U)
@@ -154,7 +155,7 @@ def scatter(table: Table, U: Any, scale: Any = None) -> Any:
     return total
 
 
-def gather(table: Table, V: Any, scale: Any = None) -> Any:
+def gather(table: Table, V: Array, scale: Weights = None) -> Any:
     """H diag(w) V (n, k): the rows of V summed over the clusters of an object, times ``scale``."""
     if in_torch(V):
         out = _gather_in_torch(table, V)
@@ -171,7 +172,7 @@ def gather(table: Table, V: Any, scale: Any = None) -> Any:
     return out
 
 
-def _real(V: np.ndarray) -> Any:
+def _real(V: Array) -> Any:
     """The type of the sums."""
     return np.float32 if V.dtype == np.float32 else np.float64
 
@@ -201,7 +202,7 @@ def on_device(table: Table, device: Any) -> Table:
     return table._replace(codes=torch.from_numpy(np.ascontiguousarray(codes)).to(device))
 
 
-def in_torch(array: Any) -> bool:
+def in_torch(array: object) -> bool:
     """Whether this is an array of torch, which may not be installed."""
     return type(array).__module__.startswith("torch")
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from ..array.arrays import is_bfloat16, is_numpy, namespace
-from ..array.types import Array, Similarity
+from ..array.types import Array, Similarity, Weights
 
 
 class Symmetric(LinearOperator):
@@ -62,7 +62,7 @@ class Shifted(Symmetric):
         return self @ like(self.W, np.eye(self.shape[0], dtype=self.dtype))
 
 
-def _columns_in_blocks(W: Any) -> Iterator[tuple[slice, Any]]:
+def _columns_in_blocks(W: Similarity) -> Iterator[tuple[slice, Any]]:
     """Blocks of columns of what only multiplies, by products with the identity."""
     m = W.shape[1]
     for start in range(0, m, 256):
@@ -80,7 +80,7 @@ def diagonal_of(W: Any) -> Any:
     return np.concatenate([block[columns].diagonal() for columns, block in _columns_in_blocks(W)])
 
 
-def squared_norm(W: Any, left: Any = None, right: Any = None) -> float:
+def squared_norm(W: Any, left: Weights = None, right: Weights = None) -> float:
     """sum_ij l_i r_j w_ij^2 of an array, a sparse array, a factored operator or another one."""
     if hasattr(W, "factor"):
         # |F R'|^2 = <F'F, R'R>: no product of the size of the similarity.
@@ -110,7 +110,7 @@ def squared_norm(W: Any, left: Any = None, right: Any = None) -> float:
     )
 
 
-def _gram(F: Any, weights: Any) -> Any:
+def _gram(F: Array, weights: Weights) -> Any:
     """F' diag(v) F."""
     if sp.issparse(F):
         return F.T @ (F if weights is None else sp.diags_array(weights) @ F)
@@ -131,7 +131,7 @@ def magnitudes(W: Any) -> Any:
     return np.abs(W) if isinstance(W, np.ndarray) and W.min(initial=0.0) < 0 else W
 
 
-def degrees(W: Any, weights: Any = None) -> Any:
+def degrees(W: Similarity, weights: Weights = None) -> Any:
     """Row sums W 1 (n,), or W v with weights v, in the type of W."""
     ones = like(W, np.ones(W.shape[0], dtype=dtype_of(W)) if weights is None else weights)
     if is_bfloat16(W):  # torch multiplies equal types only
@@ -140,7 +140,25 @@ def degrees(W: Any, weights: Any = None) -> Any:
     return sums.astype(dtype_of(W), copy=False) if isinstance(sums, np.ndarray) else sums
 
 
-def normalized_operator(W: Any, degree: Any = None, weights: Any = None) -> Scaled:
+def positive_degrees(W: Similarity, weights: Weights, name: str) -> Any:
+    """Degrees by the sizes of the entries; a similarity where all are zero, or one negative, is
+    refused by its ``name``.
+    """
+    degree = degrees(magnitudes(W), weights)
+    if bool((degree < 0).any()):
+        raise ValueError(
+            f"{name} has negative degrees (row sums): similarities must be nonnegative, e.g. shift "
+            "or clip them"
+        )
+    if not bool((degree > 0).any()):
+        raise ValueError(
+            f"{name} is zero everywhere: no object is similar to any other, so there is nothing to "
+            "cluster"
+        )
+    return degree
+
+
+def normalized_operator(W: Similarity, degree: Any = None, weights: Weights = None) -> Scaled:
     """D^-1/2 W D^-1/2; with weights v (V/D)^1/2 W (V/D)^1/2.
 
     An object without any similarity keeps a row of zeros.

@@ -14,7 +14,7 @@ from ..array.warn import warn
 from ..data.matrices import check_rows, check_similarity
 from ..numerics.distances import unit_rows
 from ..numerics.eigen import Spectrum, leading_eigenvectors
-from ..numerics.operators import Symmetric, degrees, dtype_of, magnitudes, normalized_operator
+from ..numerics.operators import Symmetric, dtype_of, normalized_operator, positive_degrees
 from .graphs import known_weights
 
 
@@ -127,7 +127,12 @@ def cluster_kernel(
     K = check_similarity(K, "K", signed=True)
     n = K.shape[0]
     weights = None if weights is None else known_weights(weights, n, zeros=True)
-    degree = _positive_degrees(K, weights)
+    degree = positive_degrees(K, weights, "K")
+    if n_isolated := int((degree == 0).sum()):
+        warn(
+            f"{n_isolated} of {n} objects have no similarity to any other: they keep similarity 0 "
+            "to everything"
+        )
     A = normalized_operator(K, degree, weights)
     above, spectrum = _spectrum(A, n, n_components, transfer, cut)
     _warn_if_cut_is_arbitrary(spectrum, above, transfer)
@@ -140,28 +145,6 @@ def cluster_kernel(
     divisors = xp.where(usable, values, xp.ones_like(values))
     projection = A.scaling[:, None] * (features / divisors)
     return ClusterKernel(unit_rows(features), projection, spectrum.values, spectrum.following)
-
-
-def _positive_degrees(K: Array, weights: Any) -> Any:
-    """Degrees; similarities without any are refused or named in a warning."""
-    degree = degrees(magnitudes(K), weights)
-    n_isolated = int((degree <= 0).sum())
-    if bool((degree < 0).any()):
-        raise ValueError(
-            "K has negative degrees (row sums): similarities must be nonnegative, e.g. shift or "
-            "clip them"
-        )
-    if n_isolated == K.shape[0]:
-        raise ValueError(
-            "K is zero everywhere: no object is similar to any other, so there is nothing to "
-            "cluster"
-        )
-    if n_isolated:
-        warn(
-            f"{n_isolated} of {K.shape[0]} objects have no similarity to any other: they keep "
-            "similarity 0 to everything"
-        )
-    return degree
 
 
 def _spectrum(

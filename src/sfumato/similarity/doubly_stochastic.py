@@ -131,11 +131,15 @@ def _scale(
     raise AssertionError
 
 
+def named(objects: np.ndarray) -> str:
+    """The first five objects, for a message."""
+    return ", ".join(map(str, objects[:5])) + (", ..." if objects.size > 5 else "")
+
+
 def _refuse(objects: np.ndarray, why: str) -> None:
     if objects.size:
-        named = ", ".join(map(str, objects[:5])) + (", ..." if objects.size > 5 else "")
         raise ValueError(
-            f"W cannot be made doubly stochastic: {objects.size} objects ({named}) {why}. "
+            f"W cannot be made doubly stochastic: {objects.size} objects ({named(objects)}) {why}. "
             "Leave them out, or give every object some similarity to itself, e.g. W + 0.01 * I"
         )
 

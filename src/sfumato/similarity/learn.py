@@ -31,6 +31,7 @@ from ..data.constraints import check_pairs
 from ..data.matrices import check_similarity
 from ..numerics.eigen import waited
 from ..numerics.operators import as_dense
+from .doubly_stochastic import named
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
@@ -316,11 +317,10 @@ def _warn_of_absent(own: np.ndarray, pairs: np.ndarray, n_clusters: int) -> None
     """Warn of objects of pairs whose row of the embedding is zero."""
     absent = np.unique(pairs)[own[np.unique(pairs)] <= ABSENT]
     if absent.size:
-        shown = ", ".join(map(str, absent[:5])) + (", ..." if absent.size > 5 else "")
         warn(
-            f"objects {shown} of the pairs do not appear in the {n_clusters} leading eigenvectors: "
-            "W has more pieces that are not connected than n_clusters. Their pairs count as "
-            "orthogonal and have no derivative; widen the similarity"
+            f"objects {named(absent)} of the pairs do not appear in the {n_clusters} leading "
+            "eigenvectors: W has more pieces that are not connected than n_clusters. Their pairs "
+            "count as orthogonal and have no derivative; widen the similarity"
         )
 
 

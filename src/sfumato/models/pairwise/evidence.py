@@ -28,7 +28,7 @@ class Explicit:
         self.diagonal, self.norm = diagonal_of(W), squared_norm(W)
         self.panels = panels(self.n, n_panels)
 
-    def squares(self, weights: Any) -> float:
+    def squares(self, weights: np.ndarray) -> float:
         """sum_ij v_i v_j w_ij^2."""
         return squared_norm(self.W, weights, weights)
 
@@ -75,7 +75,7 @@ class Low:
             self.diagonal = namespace(factor).sum(factor * factor, axis=1)
         self.norm = squared_norm(self)
 
-    def squares(self, weights: Array) -> float:
+    def squares(self, weights: np.ndarray) -> float:
         """sum_ij v_i v_j w_ij^2."""
         return squared_norm(self, weights, weights)
 
@@ -105,7 +105,7 @@ class Implicit:
         self.W, self.n, self.dtype = W, W.shape[0], dtype_of(W)
         self.diagonal, self.norm = diagonal_of(W).astype(self.dtype), squared_norm(W)
 
-    def squares(self, weights: Array) -> float:
+    def squares(self, weights: np.ndarray) -> float:
         """sum_ij v_i v_j w_ij^2."""
         return squared_norm(self.W, weights, weights)
 

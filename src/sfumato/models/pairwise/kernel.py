@@ -96,7 +96,7 @@ def _times(U: Array, S: Array) -> Any:
     return xp.permute_dims(xp.permute_dims(U, (1, 0, 2)) @ xp.astype(S, U.dtype), (1, 0, 2))
 
 
-def weighted(problem: Problem, U: np.ndarray) -> Any:
+def weighted(problem: Problem, U: Array) -> Any:
     """V U of every run side by side, (n, r k): what similarities are multiplied with."""
     flat = _flat(U)
     return flat if problem.weights is None else flat * problem.weights[:, None]
@@ -161,7 +161,7 @@ def objective(t: Array, q: Array, norm: float, scale: Array) -> Any:
     return np.maximum(norm + scale * (scale * q - 2 * t), 0.0)
 
 
-def pull(problem: Problem, U: Any) -> Any:
+def pull(problem: Problem, U: Array) -> Any:
     """Reduction of the objective of every run by the links (r,)."""
     if problem.linked is None:
         return 0.0
@@ -169,7 +169,7 @@ def pull(problem: Problem, U: Any) -> Any:
     return 2 * _runs(columns(V, problem.linked @ V), U.shape)
 
 
-def evaluated(problem: Problem, U: Any) -> tuple[State, Any]:
+def evaluated(problem: Problem, U: Array) -> tuple[State, Any]:
     """The state of memberships (n, r, k), by one product, and f of every run."""
     V = weighted(problem, U)
     P = problem.W @ V
@@ -180,7 +180,7 @@ def evaluated(problem: Problem, U: Any) -> tuple[State, Any]:
     return state, objective(t, q, squared_norm(problem), scale)
 
 
-def start(problem: Problem, U: Any) -> State:
+def start(problem: Problem, U: Array) -> State:
     """The state of memberships (n, r, k), by one product."""
     return evaluated(problem, U)[0]
 

@@ -17,9 +17,8 @@ from ...data.constraints import Known
 from ...engine import loop
 from ...engine.similarity_evidence import Evidence, largest_entry
 from ...numerics import simplex
-from ...numerics.distances import unit_rows
 from ...numerics.eigen import leading_eigenvectors
-from ...numerics.kmeans import orthogonal_rows
+from ...numerics.kmeans import soft_assignment, spectral_start
 from ...numerics.operators import Scaled, degrees, dtype_of, like, magnitudes, normalized_operator
 from ...similarity.operators import Factored
 from . import kernel
@@ -155,12 +154,9 @@ def given(init: Any, n: int, k: int) -> np.ndarray:
 def spectral(W: Any, weights: Any, k: int, rng: np.random.Generator) -> np.ndarray:
     """Soft assignment to k nearly orthogonal rows of the eigenvectors (Bach and Jordan 2006)."""
     if hasattr(W, "factor") and W.factor.shape[1] == k:
-        Z = to_numpy(W.factor)
-    else:
-        A = normalized_operator(W, degrees(magnitudes(W), weights), weights)
-        Z = to_numpy(unit_rows(leading_eigenvectors(A, k, tol=1e-3).vectors))
-    chosen = orthogonal_rows(Z, k, int(rng.integers(Z.shape[0])))
-    return simplex.normalize(np.clip(Z @ Z[chosen].T, 0, None) ** 2 + 1e-3)
+        return soft_assignment(to_numpy(W.factor), k, rng, 1e-3)
+    A = normalized_operator(W, degrees(magnitudes(W), weights), weights)
+    return spectral_start(A, k, rng, 1e-3)
 
 
 def on_device(U: np.ndarray, W: Any) -> Any:

@@ -27,8 +27,6 @@ from ...numerics.simplex import normalize
 from ...selection.automatic import AutomaticSimilarity
 from . import graph
 
-METHODS = ("normalized-cut", "ng-jordan-weiss", "bach-jordan")
-ROUNDINGS = ("k-means", "weighted-k-means")
 CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has 1 - 8 / pi^2 = 0.19
 
 
@@ -122,8 +120,7 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         tol: float = 0.0,
         random_state: RandomState = None,
     ) -> None:
-        self.max_clusters = max_clusters
-        self.similarity = similarity
+        self.max_clusters, self.similarity = max_clusters, similarity
         self.method, self.rounding = method, rounding
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
@@ -159,11 +156,10 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
         check_number(self.n_clusters, "n_clusters", low=1, integer=True)
-        check_choice(self.method, "method", METHODS)
+        check_choice(self.method, "method", ("normalized-cut", "ng-jordan-weiss", "bach-jordan"))
         if self.rounding is not None and not hasattr(self.rounding, "predict_proba"):
-            check_choice(
-                self.rounding, "rounding (or None, or an estimator with predict_proba)", ROUNDINGS
-            )
+            name = "rounding (or None, or an estimator with predict_proba)"
+            check_choice(self.rounding, name, ("k-means", "weighted-k-means"))
 
     def _row(self, E: Any, scaling: Any) -> Any:
         """Rows of the embedding, from rows of eigenvectors."""
@@ -176,12 +172,10 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
             return self._round(Z, degree, v, None)
         group = np.arange(known.component.size) if self._group is None else self._group
         joints = merged(v, joined(group, size, known.component))
-        T = joints.averages()
         assert joints.group is not None
         labels = known.held(chained(group, joints.group), joints.size)
-        memberships, run = self._round(
-            np.asarray(T.T @ Z), np.asarray(T.T @ degree), joints.weights, labels
-        )
+        Z, degree = (np.asarray(joints.averages().T @ part) for part in (Z, degree))
+        memberships, run = self._round(Z, degree, joints.weights, labels)
         return memberships[joints.group], run
 
     def _round(self, Z: Array, degree: Array, v: Any, labels: Any) -> tuple[Any, loop.Run]:
@@ -189,13 +183,14 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         if hasattr(self.rounding, "predict_proba"):
             return self._round_by_estimator(to_numpy(Z), v, labels)
         xp = namespace(Z)
-        weighted = self.rounding == "weighted-k-means" or (
-            self.rounding is None and self.method == "bach-jordan"
-        )
+        own = "weighted-k-means" if self.method == "bach-jordan" else "k-means"
+        weighted = (self.rounding or own) == "weighted-k-means"
         # Objects without any similarity have no place in the embedding and must not move a center.
         weights = degree if weighted else xp.astype(degree > 0, Z.dtype)
         weights = weights if v is None else weights * xp.asarray(v, dtype=Z.dtype)
-        firsts = self._first_rows(to_numpy(degree) > 0)
+        rows = np.flatnonzero(to_numpy(degree) > 0)
+        n_init, rng = min(self.n_init, rows.size), as_generator(self.random_state)
+        firsts = rng.choice(rows, size=n_init, replace=False).tolist()
         run = graph.best_of_starts(
             Z, weights, self.n_clusters, firsts, max_iter=self.max_iter, tol=self.tol
         )
@@ -221,36 +216,23 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
             raise ValueError("rounding must accept sample_weight in fit where weights are given")
         self._rounder = clone(self.rounding).fit(Z, **weights)
         objective = -float(self._rounder.score(Z)) if hasattr(self._rounder, "score") else np.nan
-        memberships = normalize(np.asarray(self._rounder.predict_proba(Z), dtype=Z.dtype))
-        self._order = self._column_order(memberships, v, labels)
-        if labels is not None:
-            memberships = match_columns(memberships, labels)
-        else:
-            memberships = memberships[:, self._order]
-        return memberships, loop.Run(None, objective, np.array([objective]), 1, True)
+        found = normalize(np.asarray(self._rounder.predict_proba(Z), dtype=Z.dtype))
+        self._order = self._column_order(found, v, labels)
+        found = found[:, self._order] if labels is None else match_columns(found, labels)
+        return found, loop.Run(None, objective, np.array([objective]), 1, True)
 
     @property
     def _dimension(self) -> int:
         """k clusters spread over k - 1 dimensions."""
         return max(1, self.eigenvalues_.shape[0] - 1)
 
-    def _first_rows(self, candidates: np.ndarray) -> list[int]:
-        rows = np.flatnonzero(candidates)
-        return (
-            as_generator(self.random_state)
-            .choice(rows, size=min(self.n_init, rows.size), replace=False)
-            .tolist()
-        )
-
     def _warn_if_arbitrary(self, spectrum: Spectrum) -> None:
         """Warn where the eigenvectors do not single out n_clusters clusters."""
-        k, n = spectrum.vectors.shape[1], spectrum.vectors.shape[0]
+        n, k = spectrum.vectors.shape
         if not 1 < k < n:
             return
-        gap, rounding = (
-            self.eigengap_,
-            max(1e-9, 10 * float(np.finfo(dtype_of(spectrum.values)).eps)),
-        )
+        rounding = max(1e-9, 10 * float(np.finfo(dtype_of(spectrum.values)).eps))
+        gap = self.eigengap_
         if gap <= rounding and spectrum.following > 1 - rounding:
             what = (
                 f"the similarity falls into more than n_clusters={k} unconnected pieces: how they "
@@ -261,8 +243,8 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         elif self.cost_ > CONTINUUM * (k - 1):
             what = (
                 f"the leading eigenvectors look like a continuum, not like {k} clusters (cost_ "
-                f"{self.cost_:.2g}): "
-                "the boundaries may be arbitrary; try another n_clusters or similarity"
+                f"{self.cost_:.2g}): the boundaries may be arbitrary; try another n_clusters or "
+                "similarity"
             )
         elif spectrum.residual > max(1e-3, 10 * gap):
             what = (
@@ -286,9 +268,7 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         return graph.share(memberships, degree)
 
     def _embed(self, rows: Any) -> tuple[Any, Any]:
-        """New objects in the embedding of the fitted ones by their similarities, and their
-        degrees.
-        """
+        """New objects in the embedding of the fitted ones, and their degrees."""
         xp, dtype = namespace(self._rotation), self._rotation.dtype
         v = xp.ones_like(self._scaling)
         v = v if self._weights is None else v * xp.asarray(self._weights, dtype=v.dtype)
@@ -315,14 +295,8 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
             cluster.
         """
         self._check_fitted()
-        Z, U, fitted = (
-            to_numpy(part).astype(np.float64)
-            for part in (
-                self._embed(self._new_similarities(X))[0],
-                self.memberships_,
-                self.embedding_,
-            )
-        )
+        arrays = self._embed(self._new_similarities(X))[0], self.memberships_, self.embedding_
+        Z, U, fitted = (to_numpy(part).astype(np.float64) for part in arrays)
         if U.shape[1] == 1:
             return 0.0
         centers = (U.T @ fitted) / np.maximum(U.sum(axis=0), np.finfo(float).tiny)[:, None]

@@ -1,6 +1,4 @@
-"""The graph that is cut: links as edges, degrees, eigenvectors extended to new objects, and the
-best of several starts of k-means on the embedded objects.
-"""
+"""The graph that is cut: links as edges, degrees, and the best of several starts of k-means."""
 
 from __future__ import annotations
 
@@ -17,15 +15,12 @@ from ...engine import loop
 from ...engine.similarity_evidence import Evidence
 from ...numerics import kmeans as kernel
 from ...numerics.eigen import Spectrum
-from ...numerics.operators import Shifted, degrees, diagonal_of, dtype_of, magnitudes
+from ...numerics.operators import Shifted, diagonal_of, dtype_of, positive_degrees
 from ...similarity import ClusterKernel
 
 
 def linked(evidence: Evidence, known: Known, group: Any) -> Any:
-    """The similarity with links as edges.
-
-    Similarities of pairs with little weight are filled up by the mean similarity of their objects.
-    """
+    """The similarity with links as edges; what pairs of little weight lack is filled with means."""
     W = evidence.W
     if evidence.pairs is not None:
         v = np.ones(len(W)) if evidence.weights is None else evidence.weights
@@ -48,10 +43,7 @@ def linked(evidence: Evidence, known: Known, group: Any) -> Any:
 
 
 def without_diagonal(W: Any, weights: Any) -> Any:
-    """W without similarities of objects to themselves.
-
-    Copies of an object keep those to each other.
-    """
+    """W without similarities of objects to themselves; copies keep those to each other."""
     diagonal = diagonal_of(W)
     if weights is not None:
         diagonal = diagonal * np.minimum(1.0, 1.0 / weights).astype(dtype_of(W))
@@ -67,17 +59,7 @@ def of_rows(Z: Any, group: np.ndarray) -> np.ndarray:
 
 def connected_degrees(W: Similarity, weights: Any) -> Any:
     """Degrees; a W without any similarity is refused."""
-    degree = degrees(magnitudes(W), weights)
-    if bool((degree < 0).any()):
-        raise ValueError(
-            "W has negative degrees (row sums): similarities must be nonnegative, e.g. shift or "
-            "clip them"
-        )
-    if not bool((degree > 0).any()):
-        raise ValueError(
-            "W is zero everywhere: no object is similar to any other, so there is nothing to "
-            "cluster"
-        )
+    degree = positive_degrees(W, weights, "W")
     least, most = float(degree[degree > 0].min()), float(degree.max())
     if least < float(namespace(degree).finfo(degree.dtype).tiny) ** 0.75 * most:
         raise ValueError(
@@ -89,32 +71,24 @@ def connected_degrees(W: Similarity, weights: Any) -> Any:
 
 def over_eigenvalues(spectrum: Spectrum) -> Any:
     """E diag(1 / lambda); zero for eigenvalues at rounding level."""
-    xp = namespace(spectrum.values)
-    usable = (
-        xp.abs(spectrum.values) > spectrum.vectors.shape[0] * xp.finfo(spectrum.values.dtype).eps
-    )
-    return spectrum.vectors * xp.where(
-        usable,
-        1 / xp.where(usable, spectrum.values, xp.ones_like(spectrum.values)),
-        xp.zeros_like(spectrum.values),
-    )
+    values, vectors = spectrum.values, spectrum.vectors
+    xp = namespace(values)
+    usable = xp.abs(values) > vectors.shape[0] * xp.finfo(values.dtype).eps
+    inverse = 1 / xp.where(usable, values, xp.ones_like(values))
+    return vectors * xp.where(usable, inverse, xp.zeros_like(values))
 
 
 def share(memberships: Array, degree: Array) -> Any:
     """Objects without any similarity belong to every cluster alike."""
     xp = namespace(memberships)
-    return xp.where(
-        (degree > 0)[:, None], memberships, xp.full_like(memberships, 1 / memberships.shape[1])
-    )
+    alike = xp.full_like(memberships, 1 / memberships.shape[1])
+    return xp.where((degree > 0)[:, None], memberships, alike)
 
 
 def best_of_starts(
     Z: Any, weights: Any, k: int, firsts: list[int], *, max_iter: int, tol: float
 ) -> loop.Run:
-    """The run of least distortion: from each of the rows ``firsts`` and those most orthogonal.
-
-    ``Z`` (n, d) is the embedding and ``weights`` (n,) what its rows count.
-    """
+    """The run of least distortion from each of the rows ``firsts`` and those most orthogonal."""
     if isinstance(Z, np.ndarray):
         steps = native("kmeans")
 
@@ -128,5 +102,4 @@ def best_of_starts(
         step = partial(kernel.lloyd_step, Z, weights, namespace(Z).sum(Z * Z, axis=1))
         drawn = (Z[kernel.orthogonal_rows(Z, k, first), :] for first in firsts)
         runs = [loop.iterate(step, centers, max_iter=max_iter, tol=tol) for centers in drawn]
-    # k-means minimises the distortion.
     return loop.best(runs, larger=False)
