@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from ...array.arrays import as_dense, namespace, to_numpy
+from ...array.arrays import as_dense, asarray_like, namespace, to_numpy
 from ...array.docs import documented
 from ...array.types import Array, ArrayLike, RandomState
 from ...array.validation import as_generator, check_choice, check_number
@@ -191,14 +191,14 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         rows = np.flatnonzero(to_numpy(degree) > 0)
         n_init, rng = min(self.n_init, rows.size), as_generator(self.random_state)
         firsts = rng.choice(rows, size=n_init, replace=False).tolist()
-        run = graph.best_of_starts(
-            Z, weights, self.n_clusters, firsts, max_iter=self.max_iter, tol=self.tol
-        )
-        distances = kernel.squared_distances(Z, run.state)
+        host, settings = (to_numpy(Z), to_numpy(weights)), (self.max_iter, self.tol)
+        run = graph.best_of_starts(*host, self.n_clusters, firsts, *settings)
+        centers = asarray_like(run.state, Z)
+        distances = kernel.squared_distances(Z, centers)
         self.temperature_ = kernel.temperature(distances, weights, self._dimension)
         memberships = kernel.memberships(distances, self.temperature_, self._dimension)
         order = self._column_order(memberships, v, labels)
-        self.cluster_centers_ = reordered(run.state, order, 0)
+        self.cluster_centers_ = reordered(centers, order, 0)
         if labels is not None:
             return match_columns(memberships, labels), run
         return reordered(memberships, order, 1), run

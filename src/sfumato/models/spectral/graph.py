@@ -13,7 +13,6 @@ from ...array.types import Array, Similarity
 from ...data.constraints import Known
 from ...engine import loop
 from ...engine.similarity_evidence import Evidence
-from ...numerics import kmeans as kernel
 from ...numerics.eigen import Spectrum
 from ...numerics.operators import Shifted, diagonal_of, dtype_of, positive_degrees
 from ...similarity import ClusterKernel
@@ -86,20 +85,14 @@ def share(memberships: Array, degree: Array) -> Any:
 
 
 def best_of_starts(
-    Z: Any, weights: Any, k: int, firsts: list[int], *, max_iter: int, tol: float
+    Z: np.ndarray, weights: np.ndarray, k: int, firsts: list[int], max_iter: int, tol: float
 ) -> loop.Run:
     """The run of least distortion from each of the rows ``firsts`` and those most orthogonal."""
-    if isinstance(Z, np.ndarray):
-        steps = native("kmeans")
+    steps = native("kmeans")
 
-        def solved(centers: np.ndarray) -> loop.Run:
-            state, _, history, done = steps.lloyd(Z, weights, centers, max_iter, tol)
-            return loop.Run(state.astype(Z.dtype), history[-1], history, len(history), done)
+    def solved(centers: np.ndarray) -> loop.Run:
+        state, _, history, done = steps.lloyd(Z, weights, centers, max_iter, tol)
+        return loop.Run(state.astype(Z.dtype), history[-1], history, len(history), done)
 
-        starts = Z[steps.orthogonal_rows(Z, k, firsts)]
-        runs = [loop.at_once(partial(solved, centers)) for centers in starts]
-    else:
-        step = partial(kernel.lloyd_step, Z, weights, namespace(Z).sum(Z * Z, axis=1))
-        drawn = (Z[kernel.orthogonal_rows(Z, k, first), :] for first in firsts)
-        runs = [loop.iterate(step, centers, max_iter=max_iter, tol=tol) for centers in drawn]
-    return loop.best(runs, larger=False)
+    starts = Z[steps.orthogonal_rows(Z, k, firsts)]
+    return loop.best([loop.at_once(partial(solved, start)) for start in starts], larger=False)
