@@ -285,18 +285,12 @@ def pair_cost_gradient(
     check_number(n_clusters, "n_clusters", low=2, high=n - 1, integer=True)
     pairs, wanted, weights = _known(must_link, cannot_link, n)
     _refuse_lonely(dense, np.arange(n), "other")
-    degree = dense.sum(axis=1)
-    s = degree**-0.5
-    values, V = waited(np.linalg.eigh, s[:, None] * dense * s)
-    E, rest = V[:, -n_clusters:], V[:, :-n_clusters]
+    _, E, chained = waited(_embedded, dense, n_clusters)
     P = E @ E.T
     _warn_of_absent(P.diagonal(), pairs, n_clusters)
     cost, G = _of_projection(P, pairs, wanted, weights)
-    gaps = np.maximum(values[-n_clusters:] - values[:-n_clusters, None], 1e-10)
-    G = rest @ (2.0 * (rest.T @ G @ E) / gaps) @ E.T
-    G = (G + G.T) / 2
-    by_degree = -((G * dense) @ s) * degree**-1.5
-    return cost, G * s[:, None] * s + (by_degree[:, None] + by_degree) / 2
+    G = chained(G)
+    return cost, (G + G.T) / 2
 
 
 def _known(
@@ -346,28 +340,39 @@ def _of_projection(
 Cost = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
 
 
-def spectral_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """J of ``labels`` (n,) in 0, ..., k - 1, all used, and dJ/dW for changes that keep symmetry."""
-    k = int(labels.max()) + 1
+def _embedded(
+    W: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+    """Degrees d, the leading eigenvectors E (n, k) of A = D^-1/2 W D^-1/2, and the chain rule that
+    makes dJ/dW, d in A included, of dJ/dP for their projection P = E E'.
+    """
     degree = W.sum(axis=1)
     s = degree**-0.5
     A = s[:, None] * W * s
     values, vectors = np.linalg.eigh(A)
     E, rest = vectors[:, -k:], vectors[:, :-k]
-    gaps = np.maximum(values[-k:, None] - values[None, :-k], 1e-12)
-    Q = (labels[:, None] == np.arange(k)) / s[:, None]
+    gaps = np.maximum(values[-k:] - values[:-k, None], 1e-10)
+
+    def chained(G: np.ndarray) -> np.ndarray:
+        half = rest @ ((rest.T @ (G @ E)) / gaps) @ E.T
+        along_A = half + half.T
+        along_degree = -(along_A * A).sum(axis=1) / degree
+        return along_A * (s[:, None] * s) + along_degree[:, None]
+
+    return degree, E, chained
+
+
+def spectral_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
+    """J of ``labels`` (n,) in 0, ..., k - 1, all used, and dJ/dW for changes that keep symmetry."""
+    k = int(labels.max()) + 1
+    degree, E, chained = _embedded(W, k)
+    Q = (labels[:, None] == np.arange(k)) * np.sqrt(degree)[:, None]
     volume = np.bincount(labels, degree)
     inner = E.T @ Q
     shares = (inner**2).sum(axis=0) / volume
-    half = E @ (((inner / volume) @ (Q.T @ rest)) / gaps) @ rest.T
-    along_A = -(half + half.T)
     pull = np.take_along_axis(E @ inner, labels[:, None], axis=1)[:, 0]
-    along_degree = (
-        shares[labels] / volume[labels]
-        - pull * s / volume[labels]
-        - (along_A * A).sum(axis=1) / degree
-    )
-    return float(k - shares.sum()), along_A * (s[:, None] * s) + along_degree[:, None]
+    along_degree = (shares[labels] - pull / np.sqrt(degree)) / volume[labels]
+    return float(k - shares.sum()), chained(-(Q / volume) @ Q.T) + along_degree[:, None]
 
 
 def neighbor_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
