@@ -62,10 +62,6 @@ class Axes(NamedTuple):
         Y = centred @ asarray_like(self.projection, centred) - asarray_like(self.offset, centred)
         if not isinstance(X, np.ndarray) or not np.isnan(np.sum(X)):
             return Y, None
-        return self._with_gaps(Y, centred)
-
-    def _with_gaps(self, Y: np.ndarray, centred: np.ndarray) -> tuple[np.ndarray, Gaps]:
-        """Coordinates ``Y`` (n, q), filled in where features are missing, and what is open."""
         if self.background is None:
             raise ValueError(
                 "X has missing values (NaN), which are taken with a dense array of at most "
@@ -87,8 +83,7 @@ def by_radius(Y: np.ndarray) -> np.ndarray:
 def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
     """Axes of a sample ``X`` (s, p) of objects, dense or sparse.
 
-    ``weights`` (s,) are those of the objects: means and covariances are weighted, while principal
-    axes of sparse objects and near neighbours are those of the objects as they are.
+    Means and covariances are weighted; principal axes of sparse objects and near neighbours not.
     """
     if sp.issparse(X):
         shift, projection = None, _sparse_directions(X, n_axes)
@@ -103,9 +98,8 @@ def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
     whitening = _whitening(_rooted(scores - offset, weights))
     Y = (scores - offset) @ whitening
     Y = Y[by_radius(Y)]
-    background = None
-    if shift is not None and X.shape[1] <= MOST_FEATURES:
-        background = _background(centred, weights)
+    kept = shift is not None and X.shape[1] <= MOST_FEATURES
+    background = _background(centred, weights) if kept else None
     turn, near = _near(Y)
     whitening = whitening @ turn
     return Axes(shift, projection @ whitening, offset @ whitening, turn.T @ near, background)
@@ -177,8 +171,7 @@ def _leading(X: np.ndarray, n_axes: int) -> np.ndarray:
     """Right singular vectors (p, q) of the largest singular values."""
     if X.shape[1] <= 1000:
         return np.linalg.eigh(X.T @ X)[1][:, : -n_axes - 1 : -1]
-    n_axes = min(n_axes, min(X.shape) - 1)
-    return svds(X, n_axes, v0=_start(min(X.shape)))[2].T[:, ::-1]
+    return _singular(X, n_axes)
 
 
 def _sparse_directions(X: np.ndarray, n_axes: int) -> np.ndarray:
@@ -187,14 +180,11 @@ def _sparse_directions(X: np.ndarray, n_axes: int) -> np.ndarray:
     if p <= n_axes or n <= 2:
         return np.eye(p)[:, : max(1, min(n_axes, p))]
     mean = np.asarray(X.mean(axis=0)).reshape(-1)
-    centred = LinearOperator(
-        (n, p),
-        matvec=lambda v: X @ v.ravel() - mean @ v.ravel(),
-        rmatvec=lambda v: X.T @ v.ravel() - mean * v.sum(),
-        dtype=np.float64,
-    )
-    n_axes = min(n_axes, min(n, p) - 1)
-    return svds(centred, n_axes, v0=_start(min(n, p)))[2].T[:, ::-1]
+    products = {
+        "matvec": lambda v: X @ v.ravel() - mean @ v.ravel(),
+        "rmatvec": lambda v: X.T @ v.ravel() - mean * v.sum(),
+    }
+    return _singular(LinearOperator((n, p), dtype=np.float64, **products), n_axes)
 
 
 def _whitening(scores: np.ndarray) -> np.ndarray:
@@ -235,6 +225,7 @@ def _near(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return turn, A / np.sqrt(np.mean(np.sum((points @ A) ** 2, axis=1)) / d)
 
 
-def _start(size: int) -> np.ndarray:
-    """A vector to start from, always the same; centring takes a constant one to zero."""
-    return np.random.default_rng(0).normal(size=size)
+def _singular(X: Any, n_axes: int) -> np.ndarray:
+    """Leading right singular vectors, always from the same start; centring removes a constant."""
+    start = np.random.default_rng(0).normal(size=min(X.shape))
+    return svds(X, min(n_axes, min(X.shape) - 1), v0=start)[2].T[:, ::-1]

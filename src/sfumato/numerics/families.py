@@ -122,12 +122,9 @@ def covariances(
     kind = kind_of(family)
     if scatter.ndim == mass.ndim + 2:
         scatter = reduced(scatter, family)
-    if kind == "spherical":
-        if family[0] == "V":
-            return np.maximum(scatter / mass, floor)
-        pooled = scatter.sum(axis=-1, keepdims=True) / mass.sum(axis=-1, keepdims=True)
-        return np.broadcast_to(np.maximum(pooled, floor), scatter.shape)
     step = _Step(mass, previous, floor, n_steps)
+    if kind == "spherical":  # one variance, of unit volume
+        return _variances(2 * family[0], scatter[..., None], step)[..., 0]
     if kind == "diag":
         return _variances(family[:2], scatter, step)
     if family == "EEE":
@@ -260,12 +257,9 @@ def _common_axes(letters: str, scatter: np.ndarray, step: _Step) -> np.ndarray:
         own = np.linalg.eigh(scatter)[1]
         starts = [_principal_axes(scatter), *np.moveaxis(own, -3, 0)]
     ends = [_turned(axes, letters, scatter, step) for axes in starts]
-    axes, variances, value = ends[0]
-    for other in ends[1:]:
-        better = other[2] < value
-        value = np.where(better, other[2], value)
-        axes = np.where(better[..., None, None], other[0], axes)
-        variances = np.where(better[..., None, None], other[1], variances)
+    axes, variances, value = (np.stack(part) for part in zip(*ends, strict=True))
+    best = np.argmin(value, axis=0)[None, ..., None, None]
+    axes, variances = (np.take_along_axis(part, best, axis=0)[0] for part in (axes, variances))
     return _composed(axes[..., None, :, :], variances)
 
 
@@ -334,15 +328,11 @@ def rounds(d: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """All pairs of ``d`` axes in rounds of disjoint pairs, as in a tournament."""
     if d < 2:
         return ()
-    places = list(range(d)) + [-1] * (d % 2)
-    rounds = []
+    places = np.append(np.arange(d), [-1] * (d % 2)).astype(np.intp)
+    half, rounds = len(places) // 2, []
     for _ in range(len(places) - 1):
-        half = len(places) // 2
-        pairs = [
-            (min(a, b), max(a, b))
-            for a, b in zip(places[:half], places[::-1][:half], strict=True)
-            if min(a, b) >= 0
-        ]
-        rounds.append((np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])))
-        places = [places[0], places[-1], *places[1:-1]]
+        pairs = np.sort([places[:half], places[::-1][:half]], axis=0)
+        one, other = pairs[:, pairs[0] >= 0]
+        rounds.append((one, other))
+        places = np.concatenate([places[:1], places[-1:], places[1:-1]])
     return tuple(rounds)

@@ -102,10 +102,7 @@ class Marginal(NamedTuple):
     def moments(
         self, X: np.ndarray, weights: np.ndarray, spread: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Expected weighted sums of the rows (d,) and of their products (d, d).
-
-        ``spread`` (b,) are the weights of what is not known of a row, if they are others.
-        """
+        """Expected sums of rows (d,) and products (d, d); ``spread`` weighs what is not known."""
         filled = np.where(np.isnan(X), self.expected(), X)
         spread = weights if spread is None else spread
         by_pattern = np.bincount(self.patterns.of_row, weights=spread, minlength=len(self.P))
@@ -115,10 +112,7 @@ class Marginal(NamedTuple):
 
 
 class Independent(NamedTuple):
-    """As ``Marginal``, with independent features of these variances (d,).
-
-    A product with the indicator of what was observed does for all patterns of missing values.
-    """
+    """As ``Marginal``, with independent features of these variances (d,)."""
 
     mean: np.ndarray
     variances: np.ndarray
@@ -157,8 +151,7 @@ class Independent(NamedTuple):
 class Gaps(NamedTuple):
     """What is not known of coordinates y (n, q): y = E[y] + F't with t standard normal.
 
-    ``pattern`` (n,) is that of the holes of every object, -1 for none; ``spreads`` (P, r, q) holds
-    F of every pattern, with rows of zeros where fewer than r directions are open.
+    ``pattern`` (n,) of every object is -1 without holes; ``spreads`` (P, r, q) holds F of each.
     """
 
     pattern: np.ndarray

@@ -39,9 +39,9 @@ class Table(NamedTuple):
     """Labels of n objects in m partitions.
 
     ``codes`` (n, m) in the smallest integers that hold them; ``offsets`` (m + 1,) where the columns
-    of each partition begin; ``column_weight`` (columns,) the weight of the partition, 0 in its
-    column of unseen objects; ``coverage`` (n,) the weight of the partitions that saw each object.
-    ``mass`` (n,) are the weights of the objects, None if all are one: a mass of v is v copies.
+    of each partition begin; ``column_weight`` (columns,), 0 in the columns of unseen objects;
+    ``coverage`` (n,), the weight of the partitions that saw each object; ``mass`` (n,), the weights
+    of the objects, None if all are one: a mass of v is v copies.
     """
 
     codes: np.ndarray
