@@ -48,27 +48,12 @@ class Spectrum(NamedTuple):
 def leading_eigenvectors(
     A: Any, k: int, *, tol: float | None = None, max_products: int = 4000, start: Any = None
 ) -> Spectrum:
-    """Eigenvectors of the ``k`` largest eigenvalues of a symmetric ``A``.
+    """Eigenvectors of the ``k`` largest eigenvalues of anything symmetric that multiplies.
 
-    Parameters
-    ----------
-    A : array, sparse array, operator or anything with ``shape`` and ``@``, of shape (n, n)
-        Symmetric, of norm about one (the tolerance is absolute).
-    k : int
-        Between 1 and n.
-    tol : float, optional
-        Largest residual |A v - lambda v| of an accepted vector; by default 1e-8 (float64) or 2e-5
-        (float32).
-    max_products : int
-        Passes over A at most (about); the residual reached is in the answer.
-    start : array of shape (n, p), optional
-        p > k independent columns close to the eigenvectors, which then take the place of the Krylov
-        space.
-
-    Returns
-    -------
-    Spectrum
-        Vectors have length one, and their largest entry is positive.
+    Vectors have length one, and their largest entry is positive. ``A`` has a norm of about one,
+    since ``tol``, the largest residual |A v - lambda v|, is absolute: 1e-8 by default (float32:
+    2e-5). ``max_products`` bounds the passes over A; ``start`` (n, p) are p > k independent columns
+    close to the eigenvectors, which take the place of the Krylov space.
     """
     n, dtype = A.shape[0], dtype_of(A)
     tol = (2e-5 if dtype == np.float32 else 1e-8) if tol is None else tol
@@ -211,10 +196,8 @@ def _degree(values: Any, residuals: Any, k: int, lowest: float, tol: float) -> i
     """Degree of the filter that brings the k-th residual below ``tol``, if rounding allows it."""
     edge = float(values[-1])
     first, last = float(values[0] + residuals[0]), float(values[k - 1])
-    stretch = [
-        np.arccosh(max(1 + 1e-7, (2 * value - edge - lowest) / (edge - lowest)))
-        for value in (first, last)
-    ]
+    ratios = ((2 * value - edge - lowest) / (edge - lowest) for value in (first, last))
+    stretch = [np.arccosh(max(1 + 1e-7, ratio)) for ratio in ratios]
     gain = np.clip(8 * float(residuals[:k].max()) / tol, 400, 2e5)
     room = 1e-4 / np.finfo(dtype_of(values)).eps
     return int(np.clip(min(np.log(gain) / stretch[1], np.log(room) / stretch[0]), 4, 400))

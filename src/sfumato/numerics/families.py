@@ -94,30 +94,13 @@ def covariances(
     floor: float = 0.0,
     n_steps: int = 200,
 ) -> np.ndarray:
-    """Covariances of the family that maximise the expected log-likelihood.
+    """Covariances (k, d, d), (k, d) or (k,), by the kind of the family, of largest likelihood.
 
-    All arrays may have further axes in front: several mixtures at once, each for itself.
-
-    Parameters
-    ----------
-    family : str
-        One of ``FAMILIES``.
-    scatter : array of shape (k, d, d), or what ``reduced`` makes of it
-        Weighted sums of squares about the means. Where the kind of the family is "diag" the
-        diagonals (k, d) will do, where it is "spherical" the traces divided by d, (k,).
-    mass : array of shape (k,)
-        Sums of the responsibilities, all positive.
-    previous : array, optional
-        Covariances of the last step, shaped like the result: where iterative families begin.
-    floor : float
-        Least variance in any direction.
-    n_steps : int
-        Most steps of an iterative family (VEI, VEE, VEV, EVE, VVE). Every step improves the
-        criterion, so a few are enough inside EM, where ``previous`` is close.
-
-    Returns
-    -------
-    covariances : array of shape (k, d, d), (k, d) or (k,), by the kind of the family
+    ``scatter`` (k, d, d) are weighted sums of squares about the means, or what ``reduced`` makes of
+    them; ``mass`` (k,) the sums of the responsibilities. Iterative families (VEI, VEE, VEV, EVE,
+    VVE) begin at ``previous``, shaped like the result, and take ``n_steps`` at most: every step
+    improves the criterion, so a few are enough inside EM. ``floor`` is the least variance in any
+    direction. All arrays may have further axes in front: several mixtures, each for itself.
     """
     kind = kind_of(family)
     if scatter.ndim == mass.ndim + 2:

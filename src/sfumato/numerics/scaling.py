@@ -35,12 +35,8 @@ def entropy_dual(K: Any, y: np.ndarray, sums: Any = 1.0) -> Dual:
     xp = namespace(y)
     x = xp.exp(y)
     rows = x * (K @ x)
-    return Dual(
-        0.5 * float(xp.sum(rows)) - float(xp.sum(sums * y)),
-        rows - sums,
-        rows,
-        lambda v: rows * v + x * (K @ (x * v)),
-    )
+    value = 0.5 * float(xp.sum(rows)) - float(xp.sum(sums * y))
+    return Dual(value, rows - sums, rows, lambda v: rows * v + x * (K @ (x * v)))
 
 
 def frobenius_dual(K: np.ndarray, y: Array, weights: Any = None) -> Dual:
@@ -51,12 +47,9 @@ def frobenius_dual(K: np.ndarray, y: Array, weights: Any = None) -> Dual:
     positive = xp.astype(F > 0, F.dtype)
     # A row all zero has no curvature: one keeps its step finite.
     counts = v * xp.clip(positive @ v, min=1.0)
-    return Dual(
-        0.25 * float(xp.sum(v * ((F * F) @ v))) - float(xp.sum(v * y)),
-        v * (F @ v - 1),
-        counts,
-        lambda u: counts * u + v * (positive @ (v * u)),
-    )
+    value = 0.25 * float(xp.sum(v * ((F * F) @ v))) - float(xp.sum(v * y))
+    gradient = v * (F @ v - 1)
+    return Dual(value, gradient, counts, lambda u: counts * u + v * (positive @ (v * u)))
 
 
 def fixed_point(K: Any, x: np.ndarray, sums: Any = 1.0) -> Any:

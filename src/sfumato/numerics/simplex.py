@@ -99,15 +99,9 @@ def pair_steps(H: Array, gradient: Array, U: Array, n_steps: int) -> Any:
 def quadratic_program(H: Array, B: Array, *, max_steps: int = 200, tol: float = 1e-12) -> Any:
     """Rows u (n, k) of the simplex that minimise u'Hu / 2 - b'u, one for every row b of ``B``.
 
-    Parameters
-    ----------
-    H : array of shape (k, k) or (n, k, k)
-        Positive semidefinite: one for all rows, or one for each.
-    B : array of shape (n, k)
-    max_steps : int
-        Rounds of k / 2 pair steps at most. NumPy arrays go to an active set, which is exact.
-    tol : float
-        Largest violation of the optimality conditions, relative to the largest entries of H and B.
+    ``H`` (k, k) or (n, k, k) is positive semidefinite: one for all rows, or one for each. NumPy
+    arrays go to an active set, which is exact; others to at most ``max_steps`` rounds of k / 2 pair
+    steps, up to a violation of the optimality conditions of ``tol`` of the entries of H and B.
     """
     xp = namespace(B)
     if xp is np:

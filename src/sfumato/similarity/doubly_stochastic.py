@@ -124,10 +124,8 @@ def _scale(
         else:
             z = xp.exp(newton(lambda y: entropy_dual(W, y, v), xp.log(z)))
         before = worst
-    _refuse(
-        np.flatnonzero(~(to_numpy(error) <= tol)),  # NaN among them
-        f"do not reach a row sum of one within {tol:g} in max_iter={max_iter} steps",
-    )
+    far = np.flatnonzero(~(to_numpy(error) <= tol))  # NaN among them
+    _refuse(far, f"do not reach a row sum of one within {tol:g} in max_iter={max_iter} steps")
     raise AssertionError
 
 

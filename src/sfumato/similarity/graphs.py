@@ -208,12 +208,8 @@ def _features(X: Any, Y: Any, *, missing: bool = False, distances: bool = True) 
 
 def _squared_distances(X: Any, Y: Any) -> np.ndarray:
     known = X if Y is None else Y
-    reserve(
-        (X.shape[0], known.shape[0]),
-        X.dtype,
-        "a dense similarity matrix",
-        "use similarity='cluster-kernel' or 'knn', which stay sparse",
-    )
+    fix = "use similarity='cluster-kernel' or 'knn', which stay sparse"
+    reserve((X.shape[0], known.shape[0]), X.dtype, "a dense similarity matrix", fix)
     if not sp.issparse(known):
         center = known.mean(axis=0)
         X, Y = X - center, None if Y is None else Y - center

@@ -193,12 +193,10 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
     def _run(self, problem: kernel.Problem, G: np.ndarray) -> loop.Run:
         """Iterate from one start, first scaled to fit F best."""
         start = kernel.scaled_start(problem, G)
-        iterate = partial(
-            loop.iterate,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            relative_to=lambda f: max(float(f), 1e-4 * problem.norm),
-        )
+        settings: Any = {"max_iter": self.max_iter, "tol": self.tol}
+        size = 1e-4 * problem.norm
+        settings["relative_to"] = lambda f: max(float(f), size)
+        iterate: Any = partial(loop.iterate, **settings)
         step = partial(kernel.sweep, problem, self.solver == "coordinate")
         if self.solver == "multiplicative":
             return iterate(step, start)

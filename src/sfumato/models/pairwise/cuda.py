@@ -97,11 +97,8 @@ def multiply(
             total += tl.dot(w1, v1, part)  # the matrix units add up by cutting off: short sums only
     real = (row < n_rows)[:, None]
     if BEND:
-        change = tl.load(
-            arrays[0] + (first + row)[:, None] * c + column[None, :],
-            mask=real & (column < c)[None, :],
-            other=0.0,
-        )
+        here = arrays[0] + (first + row)[:, None] * c + column[None, :]
+        change = tl.load(here, mask=real & (column < c)[None, :], other=0.0)
         tl.store(parts + tl.program_id(0) * C + column, tl.sum(total * change, axis=0))
     else:
         tl.store(parts + (j * n_rows + row)[:, None] * C + column[None, :], total, mask=real)
@@ -123,11 +120,8 @@ def move(
     product = tl.zeros((B, K), dtype=tl.float32)
     mixed = tl.zeros((B, K), dtype=tl.float32)
     for j in tl.static_range(CHUNKS):
-        part = tl.load(
-            parts + j * n_rows * C + wide,
-            mask=real & ((j != panel - 1) | (n_tails == 0)),
-            other=0.0,
-        )
+        there = real & ((j != panel - 1) | (n_tails == 0))
+        part = tl.load(parts + j * n_rows * C + wide, mask=there, other=0.0)
         product += part
         mixed += part * tl.where(j > panel, 2.0, tl.where(j == panel, 1.0, 0.0))
     for j in range(n_tails):
@@ -137,18 +131,15 @@ def move(
     old = tl.load(V + place, mask=real, other=0.0)
     square = run * k * k + cluster[:, None] * k + cluster[None, :]
     both = (cluster < k)[:, None] & used
-    gradient = (
-        tl.dot(old, tl.load(aS + square, mask=both, other=0.0), input_precision="ieee") - product
-    )
+    curved = tl.load(aS + square, mask=both, other=0.0)
+    gradient = tl.dot(old, curved, input_precision="ieee") - product
     own = tl.zeros((B,), dtype=tl.float32)
     if EXCLUDE:
         own = tl.load(diagonal + first + row, mask=row < n_rows, other=0.0)
-        gradient += (own - tl.load(scale + run).to(tl.float32) * tl.sum(old * old, axis=1))[
-            :, None
-        ] * old
-    mass = _pair_steps(
-        H + run * k * k, tl.where(used, gradient, float("inf")), old, cluster, k, (k + 1) // 2
-    )
+        level = tl.load(scale + run).to(tl.float32) * tl.sum(old * old, axis=1)
+        gradient += (own - level)[:, None] * old
+    gradient = tl.where(used, gradient, float("inf"))
+    mass = _pair_steps(H + run * k * k, gradient, old, cluster, k, (k + 1) // 2)
     mass = tl.where(mass > 1e-15, mass, 0.0)
     total = tl.sum(mass, axis=1)
     mass /= tl.where(total > 0, total, 1.0)[:, None]
@@ -168,9 +159,8 @@ def move(
         _store_squares(here + 4, own, tl.sum(mass * mass, axis=1))
     tl.debug_barrier()
     if tl.atomic_add(counters + panel * runs + run, 1) == tl.num_programs(0) - 1:
-        _follow(
-            aS, H, S, S_panels, curvature, scale, panel + 1, run, runs, k, K, 32 if K > 32 else K
-        )
+        SOME: tl.constexpr = 32 if K > 32 else K
+        _follow(aS, H, S, S_panels, curvature, scale, panel + 1, run, runs, k, K, SOME)
 
 
 @triton.jit
@@ -183,26 +173,16 @@ def _pair_steps(H, gradient, mass, cluster, k, n_steps):
         low, to, high, out, room = tl.reduce((gradient, index, open, index, mass), 1, _extremes)
         at_to, at_out = to * k, out * k
         bend = tl.load(H + at_to + to) + tl.load(H + at_out + out) - 2.0 * tl.load(H + at_to + out)
-        slope = tl.load(
-            H + at_to[:, None] + cluster[None, :],
-            mask=used,
-            other=0.0,
-            eviction_policy="evict_last",
-        )
-        slope -= tl.load(
-            H + at_out[:, None] + cluster[None, :],
-            mask=used,
-            other=0.0,
-            eviction_policy="evict_last",
-        )
+        there, here = H + at_to[:, None] + cluster[None, :], H + at_out[:, None] + cluster[None, :]
+        slope = tl.load(there, mask=used, other=0.0, eviction_policy="evict_last")
+        slope -= tl.load(here, mask=used, other=0.0, eviction_policy="evict_last")
         rise = tl.load(H + at_to + to) - tl.load(H + at_out + to)
         step = tl.minimum((high - low) / tl.maximum(bend, 1e-19), room)
         step = tl.where(room > 0, step, 0.0)
         is_to, is_out = index == to[:, None], index == out[:, None]
         level = (low + step * rise)[:, None]
-        gradient = tl.where(
-            (is_to | is_out) & (step < room)[:, None], level, gradient + step[:, None] * slope
-        )
+        between = (is_to | is_out) & (step < room)[:, None]
+        gradient = tl.where(between, level, gradient + step[:, None] * slope)
         mass += tl.where(is_to, step[:, None], 0.0) - tl.where(is_out, step[:, None], 0.0)
     return mass
 
@@ -212,13 +192,8 @@ def _extremes(low, to, high, out, room, low2, to2, high2, out2, room2):
     less = (low2 < low) | ((low2 == low) & (to2 < to))
     more = (high2 > high) | ((high2 == high) & (out2 < out))
     low, to = tl.where(less, low2, low), tl.where(less, to2, to)
-    return (
-        low,
-        to,
-        tl.where(more, high2, high),
-        tl.where(more, out2, out),
-        tl.where(more, room2, room),
-    )
+    high, out = tl.where(more, high2, high), tl.where(more, out2, out)
+    return low, to, high, out, tl.where(more, room2, room)
 
 
 @triton.jit
@@ -250,9 +225,8 @@ def _follow(
         rest = now - tl.load(S_panels + panel * runs * k * k + at, mask=real, other=0)
         tl.store(S + at, rest, mask=real)
         tl.store(aS + at, (a * (now.to(tl.float64) / _UNITS)).to(tl.float32), mask=real)
-        raised = a * (rest.to(tl.float64) / _UNITS) + tl.where(
-            some[:, None] == cluster[None, :], bend, 0.0
-        )
+        raised = a * (rest.to(tl.float64) / _UNITS)
+        raised += tl.where(some[:, None] == cluster[None, :], bend, 0.0)
         tl.store(H + at, raised.to(tl.float32), mask=real)
 
 
@@ -415,10 +389,8 @@ class Sweep:
         bent = bent.view(self.r, self.k).sum(1)
         t_new = t + moved + bent / (W.unit * LARGE)
         q, q_new = (self.S / UNITS).square().sum((2, 3))
-        self.moments.copy_(
-            torch.stack([t - diagonal, q - fourth, t_new - diagonal_new, q_new - fourth_new]),
-            non_blocking=True,
-        )
+        before, after = [t - diagonal, q - fourth], [t_new - diagonal_new, q_new - fourth_new]
+        self.moments.copy_(torch.stack([*before, *after]), non_blocking=True)
 
 
 class Panels(LinearOperator):
@@ -452,13 +424,9 @@ class Panels(LinearOperator):
     @staticmethod
     def fits(W: Similarity, k: int) -> bool:
         """Whether ``W`` is such a matrix, and ``k`` clusters are not too many."""
-        return (
-            isinstance(W, torch.Tensor)
-            and W.is_cuda
-            and W.dtype in (torch.float32, torch.bfloat16)
-            and W.ndim == 2
-            and k <= WIDEST
-        )
+        if not isinstance(W, torch.Tensor) or not W.is_cuda or W.ndim != 2:
+            return False
+        return W.dtype in (torch.float32, torch.bfloat16) and k <= WIDEST
 
     def part(self, rows: np.ndarray) -> Panels:
         """The similarities among some of the objects."""
@@ -504,11 +472,9 @@ class Panels(LinearOperator):
         sizes = TILES[C] | ({"K": 64} if split and C == 64 else {})
         tiles, stride = [self.W, self.W, *V], self.W.stride(0)
         if split:
-            tiles = [
-                TensorDescriptor.from_tensor(band.view(-1, BAND), [sizes["M"], sizes["K"]])
-                for band in self._bands
-            ]
-            tiles += [TensorDescriptor.from_tensor(half, [sizes["K"], C]) for half in V]
+            of, shape = TensorDescriptor.from_tensor, [sizes["M"], sizes["K"]]
+            tiles = [of(band.view(-1, BAND), shape) for band in self._bands]
+            tiles += [of(half, [sizes["K"], C]) for half in V]
             stride = self.n
         multiply[triton.cdiv(n_rows, sizes["M"]), n_chunks - left_out](
             *tiles, out, () if change is None else (change,), rows.start, n_rows, panel, left_out,
@@ -525,10 +491,9 @@ class Panels(LinearOperator):
                 n_bands = -(-self.n // BAND)
                 on = {"dtype": torch.float16, "device": self.W.device}
                 self._bands = tuple(torch.empty((n_bands, self.n, BAND), **on) for _ in range(2))
+                rest = n_bands * BAND - self.n
                 for rows in self.panels:
-                    scaled = torch.nn.functional.pad(
-                        self.W[rows] * self.unit, (0, n_bands * BAND - self.n)
-                    )
+                    scaled = torch.nn.functional.pad(self.W[rows] * self.unit, (0, rest))
                     scaled = scaled.view(-1, n_bands, BAND).transpose(0, 1)
                     self._bands[0][:, rows] = scaled
                     self._bands[1][:, rows] = scaled - self._bands[0][:, rows]
@@ -541,10 +506,8 @@ class Panels(LinearOperator):
         group = WIDEST // U.shape[2]
         if U.shape[1] > group:
             parts = [slice(start, start + group) for start in range(0, U.shape[1], group)]
-            moved, moments = zip(
-                *(self.descend(U[:, part], scale[part], damping[part], exclude) for part in parts),
-                strict=True,
-            )
+            found = [self.descend(U[:, at], scale[at], damping[at], exclude) for at in parts]
+            moved, moments = zip(*found, strict=True)
             return torch.cat(moved, dim=1), np.concatenate(moments, axis=1)
         key = (*U.shape[1:], exclude)
         if key not in self._sweeps:

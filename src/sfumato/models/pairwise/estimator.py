@@ -146,11 +146,12 @@ class PairwiseProbabilisticClustering(
         W = setup.similarity(evidence, self.n_clusters)
         labels = known.held(self._group, W.shape[0])
         exclude = self.diagonal == "exclude"
+        scale = None if self.scale == "fit" else float(self.scale)
         if evidence.extra is not None and self.solver == "baum-eagon":
             raise ValueError(
                 "cannot_link, labels and weights of must_link need solver='coordinate'"
             )
-        problem = setup.problem(W, evidence, exclude, self._fixed_scale, labels)
+        problem = setup.problem(W, evidence, exclude, scale, labels)
         if problem.W.norm == 0:
             raise ValueError(
                 "W is zero everywhere: no object is similar to any other, so there is nothing to "
@@ -163,10 +164,6 @@ class PairwiseProbabilisticClustering(
 
     def _streams(self) -> bool:
         return self._precomputed()
-
-    @property
-    def _fixed_scale(self) -> float | None:
-        return None if self.scale == "fit" else float(self.scale)
 
     def _best_of_starts(self, problem: kernel.Problem, W: Any, labels: Any) -> loop.Run:
         """The best of the starts.
@@ -220,13 +217,10 @@ class PairwiseProbabilisticClustering(
         floor = 1e-2 * problem.W.norm
         # float32 does not show smaller changes.
         tol = max(self.tol, 2e-5) if dtype_of(problem.W) == np.float32 else self.tol
-        iterate = partial(
-            loop.iterate,
-            max_iter=self.max_iter,
-            tol=tol,
-            relative_to=lambda f: np.maximum(f, floor),
-            horizon=50,  # sweeps; a start that would need more to catch up is given up
-        )
+        # A start that would need more than fifty sweeps to catch up is given up.
+        settings: Any = {"max_iter": self.max_iter, "tol": tol, "horizon": 50}
+        settings["relative_to"] = lambda f: np.maximum(f, floor)
+        iterate: Any = partial(loop.iterate, **settings)
         if self.solver == "baum-eagon":
             return iterate(partial(kernel.baum_eagon_step, problem), kernel.start(problem, U))
         if isinstance(problem.W, kernel.Implicit):

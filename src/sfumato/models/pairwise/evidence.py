@@ -28,10 +28,6 @@ class Explicit:
         self.diagonal, self.norm = diagonal_of(W), squared_norm(W)
         self.panels = panels(self.n, n_panels)
 
-    def squares(self, weights: np.ndarray) -> float:
-        """sum_ij v_i v_j w_ij^2."""
-        return squared_norm(self.W, weights, weights)
-
     def part(self, rows: np.ndarray) -> Explicit:
         """The similarities among some of the objects."""
         if isinstance(self.W, np.ndarray):
@@ -75,10 +71,6 @@ class Low:
             self.diagonal = namespace(factor).sum(factor * factor, axis=1)
         self.norm = squared_norm(self)
 
-    def squares(self, weights: np.ndarray) -> float:
-        """sum_ij v_i v_j w_ij^2."""
-        return squared_norm(self, weights, weights)
-
     def part(self, rows: np.ndarray) -> Low:
         """The similarities among some of the objects."""
         return Low(np.asarray(self.factor)[rows, :])
@@ -104,10 +96,6 @@ class Implicit:
     def __init__(self, W: Similarity) -> None:
         self.W, self.n, self.dtype = W, W.shape[0], dtype_of(W)
         self.diagonal, self.norm = diagonal_of(W).astype(self.dtype), squared_norm(W)
-
-    def squares(self, weights: np.ndarray) -> float:
-        """sum_ij v_i v_j w_ij^2."""
-        return squared_norm(self.W, weights, weights)
 
     def __matmul__(self, V: Array) -> Any:
         return np.asarray(self.W @ V)

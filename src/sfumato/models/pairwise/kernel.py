@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from ...array.arrays import device, is_numpy, namespace, native, to_numpy
 from ...array.types import Array, ArrayLike, Weights
 from ...engine import loop
+from ...numerics import operators as norms
 from ...numerics import simplex
 from . import evidence
 from .evidence import Explicit, Implicit, Low, columns
@@ -133,7 +134,7 @@ def moments(problem: Problem, U: Array, S: Array, t: Array) -> tuple[Any, Any]:
 def squared_norm(problem: Problem) -> float:
     """|W|^2 weighted by pairs, without the diagonal if the problem excludes it."""
     W, v = problem.W, problem.weights
-    total = W.norm if v is None else W.squares(v)
+    total = W.norm if v is None else norms.squared_norm(getattr(W, "W", W), v, v)
     if problem.exclude:
         xp, similarity = namespace(W.diagonal), problem.self_pairs()[1]
         own = (W.diagonal if v is None else v * similarity) * W.diagonal
@@ -300,11 +301,9 @@ def select(mask: Array, one: State, other: State) -> State:
     """Runs of ``one`` where the mask holds, of ``other`` elsewhere."""
     xp = namespace(one.U)
     where = _on(one.U, mask)
-    return State(
-        xp.where(where[None, :, None], one.U, other.U),
-        np.where(mask, one.scale, other.scale),
-        np.where(mask, one.damping, other.damping),
-    )
+    U = xp.where(where[None, :, None], one.U, other.U)
+    pairs = (one.scale, other.scale), (one.damping, other.damping)
+    return State(U, *(np.where(mask, *pair) for pair in pairs))
 
 
 def best_run(run: loop.Run) -> loop.Run:
