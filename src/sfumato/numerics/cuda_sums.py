@@ -69,8 +69,8 @@ def _soft_sums(
     for begin in range(program * B, n, programs * B):
         object = begin + tl.arange(0, B)
         inside = object < n
-        here = X + feature[:, None].to(tl.int64) * stride + object[None, :]
-        x = tl.load(here, mask=(feature < d)[:, None] & inside[None, :], other=0.0)
+        place = X + feature[:, None].to(tl.int64) * stride + object[None, :]
+        x = tl.load(place, mask=(feature < d)[:, None] & inside[None, :], other=0.0)
         w = tl.load(weights + object, mask=inside, other=0.0) if WEIGHTED else inside.to(tl.float32)
         x_upper, square = _upper(x), x * x
         x_lower = x - x_upper

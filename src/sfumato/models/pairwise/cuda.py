@@ -159,8 +159,9 @@ def move(
         _store_squares(here + 4, own, tl.sum(mass * mass, axis=1))
     tl.debug_barrier()
     if tl.atomic_add(counters + panel * runs + run, 1) == tl.num_programs(0) - 1:
-        SOME: tl.constexpr = 32 if K > 32 else K
-        _follow(aS, H, S, S_panels, curvature, scale, panel + 1, run, runs, k, K, SOME)
+        _follow(
+            aS, H, S, S_panels, curvature, scale, panel + 1, run, runs, k, K, 32 if K > 32 else K
+        )
 
 
 @triton.jit
