@@ -19,10 +19,7 @@ import triton.language as tl
 
 from ..array.types import Array
 
-# Objects at a time, and programs by their warps (16, 4 and 2 for each multiprocessor), measured on
-# an H200 for 4 to 128 features and 3 to 128 clusters
-BLOCK = 32
-PROGRAMS = {2: 2112, 4: 528, 8: 264}
+BLOCK = 32  # objects at a time
 
 
 @triton.jit
@@ -154,7 +151,9 @@ def soft_sums(
     table[:k, D + 1 : D + q - d] = coefficients[:, d + 1 :]
     # Their registers hold the sums: with too few warps a pass takes fifty times as long.
     warps = 2 if K * D <= 2048 else 4 if K * D <= 8192 else 8
-    programs = min(PROGRAMS[warps], triton.cdiv(n, BLOCK))
+    # 16, 4 and 2 for each multiprocessor, measured on an H200 for 4 to 128 features and 3 to 128
+    # clusters.
+    programs = min({2: 2112, 4: 528, 8: 264}[warps], triton.cdiv(n, BLOCK))
     out = torch.empty((programs, table.size + 1), dtype=torch.float32, device=Z.device)
     _soft_sums[(programs,)](
         Z[1:], Z if weights is None else weights, torch.from_numpy(table).to(Z.device), out, Z.stride(0), n, d, k, float(floor), fuzzifier or 0.0,

@@ -33,7 +33,6 @@ ALIASES = {"full": "VVV", "tied": "EEE", "diag": "VVI", "spherical": "VII"}
 # units that all features share.
 UNIT_FREE = ("EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVV", "VVV")
 AXIS_PARALLEL = ("EII", "VII", "EEI", "VEI", "EVI", "VVI")
-SMALLEST = 1e-300  # keeps logarithms of sums of squares finite
 
 
 def family_of(covariance_type: str) -> str:
@@ -139,7 +138,7 @@ def _of_one_mixture(
 def _criterion(matrices: np.ndarray, scatter: np.ndarray, mass: np.ndarray) -> float:
     """sum_j  N_j log det Sigma_j + tr(W_j Sigma_j^-1), of flat matrices as far as numbers go."""
     values, axes = np.linalg.eigh(matrices)
-    values = np.maximum(values, SMALLEST)
+    values = np.maximum(values, 1e-300)
     spread = _diagonals(np.swapaxes(axes, 1, 2) @ scatter @ axes)
     return float(np.sum(mass * np.log(values).sum(axis=1) + np.sum(spread / values, axis=1)))
 

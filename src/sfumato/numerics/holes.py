@@ -26,7 +26,6 @@ from .distances import roots
 # Variance of an open direction, of the unit variance of whitened coordinates, below which it counts
 # as known: only where there are more features than coordinates, and then a third of the directions
 OPEN = 0.01
-LOG_2PI = float(np.log(2.0 * np.pi))
 PIECE = 512  # rows for which a matrix each is held at one time
 
 
@@ -93,7 +92,7 @@ class Marginal(NamedTuple):
 
     def log_density(self) -> np.ndarray:
         """log N (b,) of what was observed of every row."""
-        return 0.5 * (self.level - self.n_seen * LOG_2PI - self.distance)
+        return 0.5 * (self.level - self.n_seen * np.log(2.0 * np.pi) - self.distance)
 
     def expected(self) -> np.ndarray:
         """Expected rows (b, d) given what was seen of them."""
@@ -137,7 +136,7 @@ class Independent(NamedTuple):
 
     def log_density(self) -> np.ndarray:
         """log N (b,) of what was observed of every row."""
-        return 0.5 * (self.level - self.n_seen * LOG_2PI - self.distance)
+        return 0.5 * (self.level - self.n_seen * np.log(2.0 * np.pi) - self.distance)
 
     def moments(
         self, X: np.ndarray, weights: np.ndarray, spread: np.ndarray | None = None

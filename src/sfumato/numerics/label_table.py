@@ -28,8 +28,6 @@ from .eigen import Spectrum, leading_eigenvectors
 
 # Similarity to all others together that every object gets at least, so that no degree is zero
 SMALLEST_REGULARIZATION = 1e-6
-# Eigenvalue above which nothing else joins a group to the others
-APART = 1.0 - 10 * SMALLEST_REGULARIZATION
 # Of the mean similarity to all others together: clusters of two objects in a hundred stand
 REGULARIZATION = 0.04
 FEW_PAIRS = 2000  # objects up to which the matrix of all pairs is formed
@@ -276,9 +274,14 @@ def spectrum(
     if start is not None:
         start = np.hstack([start, np.random.default_rng(0).standard_normal((n, 2))])
     found = leading_eigenvectors(_operator(n, product), k, start=start)
-    if found.following > APART:
+    if _is_apart(found.following):
         found = _of_groups(table, found, k, degree)
     return found, scaling
+
+
+def _is_apart(eigenvalue: float) -> bool:
+    """Whether nothing but SMALLEST_REGULARIZATION joins a group to the others."""
+    return bool(eigenvalue > 1.0 - 10 * SMALLEST_REGULARIZATION)
 
 
 def _of_groups(table: Table, found: Spectrum, k: int, degree: np.ndarray) -> Spectrum:
@@ -309,7 +312,7 @@ def regularization(table: Table, bare: Spectrum) -> float:
     is close to 1 where clusters are long chains of short steps, in which similarities across a
     cluster must stay small. Clusters that no partition joins need no regularization.
     """
-    inside = 1.0 if bare.values[-1] > APART else min(max(bare.following, 0.0), 1.0)
+    inside = 1.0 if _is_apart(bare.values[-1]) else min(max(bare.following, 0.0), 1.0)
     mean = float(np.average(degrees(table), weights=table.mass))
     return REGULARIZATION * mean * (1.0 - inside)
 

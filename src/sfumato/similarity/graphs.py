@@ -155,9 +155,7 @@ def knn(
 
 
 def cosine(X: ArrayLike, Y: ArrayLike | None = None) -> Factored:
-    """Cosines of the angles between rows, as an operator of rank p.
-
-    Never formed, and signed if the features are.
+    """Cosines of the angles between rows, as an operator of rank p, signed if the features are.
 
     Parameters
     ----------
@@ -183,12 +181,8 @@ def cosine(X: ArrayLike, Y: ArrayLike | None = None) -> Factored:
 
 def _features(X: Any, Y: Any, *, missing: bool = False, distances: bool = True) -> tuple[Any, Any]:
     """Checked features, and those of the known objects; fit for distances, if asked."""
-    options: dict[str, Any] = {
-        "accept_sparse": "csr",
-        "accept_large_sparse": True,
-        "dtype": [np.float64, np.float32],
-        "ensure_all_finite": "allow-nan" if missing else True,
-    }
+    options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+    options["ensure_all_finite"] = "allow-nan" if missing else True
     with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused, not warned of
         X = check_array(X, input_name="X", **options)
         Y = None if Y is None else check_array(Y, input_name="Y", **options)

@@ -32,6 +32,7 @@ from ..data.matrices import check_similarity
 from ..numerics.eigen import waited
 from ..numerics.operators import as_dense
 from .doubly_stochastic import named
+from .graphs import gaussian
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
@@ -386,19 +387,12 @@ def neighbor_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]
     return float(1 - stay.mean()), slope
 
 
-def gaussian(X: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """W of the scaled features, (n, n)."""
-    Y = (X - X.mean(axis=0)) * scales
-    lengths = (Y**2).sum(axis=1)
-    return np.exp(-0.5 * np.maximum(lengths[:, None] + lengths[None, :] - 2 * (Y @ Y.T), 0))
-
-
 def scale_gradient(
     cost: Cost, X: np.ndarray, labels: np.ndarray, log_scales: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """A cost of the Gaussian similarity and its gradient by the logarithms of the scales, (p,)."""
     scales = np.exp(log_scales)
-    W = gaussian(X, scales)
+    W = gaussian(X * scales, bandwidth=1.0)
     value, slope = cost(W, labels)
     N = slope * W
     X = X - X.mean(axis=0)

@@ -94,10 +94,7 @@ class PairwiseProbabilisticClustering(
         lower is better.
     kkt_residual_ : float
         Zero at a stationary point, relative to the largest entry of W U.
-    history_ : array of shape (n_iter,)
-    n_iter_ : int
-    converged_ : bool
-    n_clusters_ : int
+    history_, n_iter_, converged_, n_clusters_ : array, int, bool, int
 
     Notes
     -----
