@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.engine import loop
-from sfumato.models.spectral import graph
+from sfumato.models.spectral import estimator
 from sfumato.native import kmeans as native
 from sfumato.numerics import kmeans
 
@@ -48,7 +48,7 @@ def lloyd_step(Z, weights, centers):
 def test_native_starts_end_where_plain_ones_do(rng, dtype, max_iter, tol):
     Z, weights = (part.astype(dtype) for part in embedded(rng))
     options = {"max_iter": max_iter, "tol": tol}
-    once = graph.best_of_starts(Z, weights, 4, [5, 17, 80], **options)
+    once = estimator.best_of_starts(Z, weights, 4, [5, 17, 80], **options)
     step = partial(lloyd_step, Z, weights)
     starts = [Z[orthogonal_rows(Z, 4, first)] for first in (5, 17, 80)]
     plain = loop.best([loop.iterate(step, start, **options) for start in starts], larger=False)
@@ -65,7 +65,7 @@ def test_a_native_start_is_reported(rng):
     Z, weights = embedded(rng)
     seen = []
     with loop.progress(lambda *words: seen.append(words)):
-        run = graph.best_of_starts(Z, weights, 4, [5, 17], max_iter=50, tol=0.0)
+        run = estimator.best_of_starts(Z, weights, 4, [5, 17], max_iter=50, tol=0.0)
     assert seen
     assert min(words[2] for words in seen) == pytest.approx(run.objective)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from ...array.arrays import as_dense, asarray_like, namespace, to_numpy
+from ...array.arrays import as_dense, asarray_like, namespace, native, to_numpy
 from ...array.docs import documented
-from ...array.types import Array, ArrayLike, RandomState
+from ...array.types import Array, ArrayLike, RandomState, Similarity
 from ...array.validation import as_generator, check_choice, check_number
 from ...array.warn import warn
 from ...data.constraints import Known, largest_first, match_columns, matching, reordered
@@ -20,12 +22,12 @@ from ...engine.objects import chained, joined, merged
 from ...engine.similarity_base import PairWeightingClusterer
 from ...engine.similarity_evidence import Evidence
 from ...numerics import kmeans as kernel
+from ...numerics import operators
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import Spectrum, leading_eigenvectors
-from ...numerics.operators import dtype_of, magnitudes, normalized_operator
 from ...numerics.simplex import normalize
 from ...selection.automatic import AutomaticSimilarity
-from . import graph
+from ...similarity import ClusterKernel
 
 CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has 1 - 8 / pi^2 = 0.19
 
@@ -125,13 +127,13 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
-        W, weights = graph.linked(evidence, known, self._group), evidence.weights
+        W, weights = _linked(evidence, known, self._group), evidence.weights
         if self.method == "ng-jordan-weiss" and W.shape[0] > 1:
-            W = graph.without_diagonal(W, weights)
-        degree = graph.connected_degrees(W, weights)
-        operator = normalized_operator(W, degree, weights)
+            W = _without_diagonal(W, weights)
+        degree = _connected_degrees(W, weights)
+        operator = operators.normalized_operator(W, degree, weights)
         spectrum = leading_eigenvectors(operator, self.n_clusters)
-        self._scaling, self._rotation = operator.scaling, graph.over_eigenvalues(spectrum)
+        self._scaling, self._rotation = operator.scaling, _over_eigenvalues(spectrum)
         self._weights = weights
         self.eigenvalues_ = spectrum.values
         self.eigengap_ = float(spectrum.values[-1]) - spectrum.following
@@ -141,12 +143,12 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
             scaling = scaling / weights.astype(scaling.dtype)
         Z = self._row(spectrum.vectors, scaling)
         memberships, run = self._round_joined(Z, degree, weights, known)
-        memberships = graph.share(memberships, degree)
+        memberships = _share(memberships, degree)
         labels = namespace(memberships).argmax(memberships, axis=1)
         volume = degree if weights is None else degree * weights
         self.cost_ = kernel.spectral_cost(spectrum.vectors, volume, labels, self.n_clusters)
         self._warn_if_arbitrary(spectrum)
-        self.embedding_ = Z if self._group is None else graph.of_rows(Z, self._group)
+        self.embedding_ = Z if self._group is None else _of_rows(Z, self._group)
         self._publish(self._spread(memberships, X), run)
 
     def _join(self, evidence: Evidence, known: Known) -> Evidence:
@@ -192,7 +194,7 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         n_init, rng = min(self.n_init, rows.size), as_generator(self.random_state)
         firsts = rng.choice(rows, size=n_init, replace=False).tolist()
         host, settings = (to_numpy(Z), to_numpy(weights)), (self.max_iter, self.tol)
-        run = graph.best_of_starts(*host, self.n_clusters, firsts, *settings)
+        run = best_of_starts(*host, self.n_clusters, firsts, *settings)
         centers = asarray_like(run.state, Z)
         distances = kernel.squared_distances(Z, centers)
         self.temperature_ = kernel.temperature(distances, weights, self._dimension)
@@ -231,7 +233,7 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         n, k = spectrum.vectors.shape
         if not 1 < k < n:
             return
-        rounding = max(1e-9, 10 * float(np.finfo(dtype_of(spectrum.values)).eps))
+        rounding = max(1e-9, 10 * float(np.finfo(operators.dtype_of(spectrum.values)).eps))
         gap = self.eigengap_
         if gap <= rounding and spectrum.following > 1 - rounding:
             what = (
@@ -265,14 +267,14 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         else:
             distances = kernel.squared_distances(Z, self.cluster_centers_)
             memberships = kernel.memberships(distances, self.temperature_, self._dimension)
-        return graph.share(memberships, degree)
+        return _share(memberships, degree)
 
     def _embed(self, rows: Any) -> tuple[Any, Any]:
         """New objects in the embedding of the fitted ones, and their degrees."""
         xp, dtype = namespace(self._rotation), self._rotation.dtype
         v = xp.ones_like(self._scaling)
         v = v if self._weights is None else v * xp.asarray(self._weights, dtype=v.dtype)
-        degree = as_dense(magnitudes(rows) @ v, dtype)
+        degree = as_dense(operators.magnitudes(rows) @ v, dtype)
         # An object similar to nothing has no direction; ``share`` gives it equal memberships.
         reciprocal = 1 / xp.where(degree > 0, degree, xp.ones_like(degree))
         E = as_dense(rows @ (self._scaling[:, None] * self._rotation), dtype)
@@ -303,3 +305,87 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         spread = float(np.square(Z - fitted.mean(axis=0)).sum())
         left = float(kernel.squared_distances(Z, centers).min(axis=1).sum())
         return 1.0 - left / spread if spread > 0 else 0.0
+
+
+def _linked(evidence: Evidence, known: Known, group: Any) -> Any:
+    """The similarity with links as edges; what pairs of little weight lack is filled with means."""
+    W = evidence.W
+    if evidence.pairs is not None:
+        v = np.ones(len(W)) if evidence.weights is None else evidence.weights
+        trust = evidence.pairs / evidence.pairs.max()
+        covered = trust @ v
+        mean = (trust * W) @ v / np.where(covered > 0, covered, 1.0)
+        level = float(v @ (trust * W) @ v) / float(v @ covered)
+        expected = np.outer(mean, mean) / level if level > 0 else np.zeros_like(W)
+        W = trust * W + (1.0 - trust) * expected
+    if known.links is None or isinstance(W, ClusterKernel):
+        return W
+    W = W.toarray() if hasattr(W, "factor") else W
+    if not (isinstance(W, np.ndarray) or sp.issparse(W)):
+        raise ValueError(
+            "must_link, cannot_link and y need a similarity that is an array, sparse or factored"
+        )
+    size = W.shape[0]
+    W = W + known.edges(group, size, float(abs(W).sum()) / size)
+    return sp.csr_array(W) if sp.issparse(W) else np.asarray(W)
+
+
+def _without_diagonal(W: Any, weights: Any) -> Any:
+    """W without similarities of objects to themselves; copies keep those to each other."""
+    diagonal = operators.diagonal_of(W)
+    if weights is not None:
+        diagonal = diagonal * np.minimum(1.0, 1.0 / weights).astype(operators.dtype_of(W))
+    return (
+        sp.csr_array(W - sp.diags_array(diagonal))
+        if sp.issparse(W)
+        else operators.Shifted(W, -diagonal)
+    )
+
+
+def _of_rows(Z: Any, group: np.ndarray) -> np.ndarray:
+    """The embedding of all rows; zeros for rows that were no part of the fit."""
+    rows = np.zeros((group.size, Z.shape[1]), dtype=Z.dtype)
+    rows[group >= 0] = Z[group[group >= 0]]
+    return rows
+
+
+def _connected_degrees(W: Similarity, weights: Any) -> Any:
+    """Degrees; a W without any similarity is refused."""
+    degree = operators.positive_degrees(W, weights, "W")
+    least, most = float(degree[degree > 0].min()), float(degree.max())
+    if least < float(namespace(degree).finfo(degree.dtype).tiny) ** 0.75 * most:
+        raise ValueError(
+            f"W has objects whose similarities sum to {least:.0e} beside others with {most:.0e}, "
+            "too little to be scaled by: set them to 0, or drop those objects"
+        )
+    return degree
+
+
+def _over_eigenvalues(spectrum: Spectrum) -> Any:
+    """E diag(1 / lambda); zero for eigenvalues at rounding level."""
+    values, vectors = spectrum.values, spectrum.vectors
+    xp = namespace(values)
+    usable = xp.abs(values) > vectors.shape[0] * xp.finfo(values.dtype).eps
+    inverse = 1 / xp.where(usable, values, xp.ones_like(values))
+    return vectors * xp.where(usable, inverse, xp.zeros_like(values))
+
+
+def _share(memberships: Array, degree: Array) -> Any:
+    """Objects without any similarity belong to every cluster alike."""
+    xp = namespace(memberships)
+    alike = xp.full_like(memberships, 1 / memberships.shape[1])
+    return xp.where((degree > 0)[:, None], memberships, alike)
+
+
+def best_of_starts(
+    Z: np.ndarray, weights: np.ndarray, k: int, firsts: list[int], max_iter: int, tol: float
+) -> loop.Run:
+    """The run of least distortion from each of the rows ``firsts`` and those most orthogonal."""
+    steps = native("kmeans")
+
+    def solved(centers: np.ndarray) -> loop.Run:
+        state, _, history, done = steps.lloyd(Z, weights, centers, max_iter, tol)
+        return loop.Run(state.astype(Z.dtype), history[-1], history, len(history), done)
+
+    starts = Z[steps.orthogonal_rows(Z, k, firsts)]
+    return loop.best([loop.at_once(partial(solved, start)) for start in starts], larger=False)
