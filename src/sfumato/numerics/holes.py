@@ -56,16 +56,17 @@ class Patterns(NamedTuple):
 
 
 class Marginal(NamedTuple):
-    """One distribution beside rows with missing values: P (p, d, d), its log-determinants (p,),
-    P (x - mu) (b, d) and squared distances (b,) of what was observed.
+    """One distribution beside rows with missing values: P (p, d, d) and P (x - mu) (b, d); of
+    what was observed of every row (b,) the number, log det P and the squared distance.
     """
 
     mean: np.ndarray
     covariance: np.ndarray
     patterns: Patterns
     P: np.ndarray
-    log_det: np.ndarray
     V: np.ndarray
+    n_seen: np.ndarray
+    level: np.ndarray
     distance: np.ndarray
 
     @classmethod
@@ -78,17 +79,8 @@ class Marginal(NamedTuple):
         pieces = [slice(at, at + PIECE) for at in range(0, len(X), PIECE)] if len(P) > 1 else []
         each = [np.einsum("bij,bj->bi", P[patterns.of_row[at]], Y[at]) for at in pieces]
         V = np.concatenate(each) if pieces else Y @ P[0]
-        return cls(mean, covariance, patterns, P, log_det, V, np.sum(Y * V, axis=1))
-
-    @property
-    def n_seen(self) -> np.ndarray:
-        """Number of observed features of every row (b,)."""
-        return self.patterns.n_seen
-
-    @property
-    def level(self) -> np.ndarray:
-        """log det P (b,) of every row."""
-        return self.log_det[self.patterns.of_row]
+        known = patterns.n_seen, log_det[patterns.of_row], np.sum(Y * V, axis=1)
+        return cls(mean, covariance, patterns, P, V, *known)
 
     def log_density(self) -> np.ndarray:
         """log N (b,) of what was observed of every row."""
@@ -116,23 +108,16 @@ class Independent(NamedTuple):
     mean: np.ndarray
     variances: np.ndarray
     seen: np.ndarray
+    n_seen: np.ndarray
+    level: np.ndarray
     distance: np.ndarray
 
     @classmethod
     def of(cls, X: np.ndarray, mean: np.ndarray, variances: np.ndarray) -> Independent:
         """The distribution beside rows (b, d)."""
-        Y = np.nan_to_num(X - mean)
-        return cls(mean, variances, ~np.isnan(X), (Y * Y) @ (1.0 / variances))
-
-    @property
-    def n_seen(self) -> np.ndarray:
-        """Number of observed features of every row (b,)."""
-        return self.seen.sum(axis=1)
-
-    @property
-    def level(self) -> np.ndarray:
-        """Logarithms (b,) of the product of the observed precisions of every row."""
-        return -(self.seen @ np.log(self.variances))
+        Y, seen = np.nan_to_num(X - mean), ~np.isnan(X)
+        known = seen.sum(axis=1), -(seen @ np.log(variances)), (Y * Y) @ (1.0 / variances)
+        return cls(mean, variances, seen, *known)
 
     def log_density(self) -> np.ndarray:
         """log N (b,) of what was observed of every row."""

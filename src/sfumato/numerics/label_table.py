@@ -179,7 +179,7 @@ def one_hot(table: Table, rows: slice, dtype: npt.DTypeLike) -> sp.csr_array:
     """H (rows, columns) of some objects."""
     columns = table.columns(rows)
     n, m = columns.shape
-    starts = np.arange(0, n * m + 1, m, dtype=np.int32)
+    starts = np.arange(0, n * m + 1, m, dtype=np.int32 if n * m < 2**31 else np.int64)
     entries = np.ones(n * m, dtype=dtype), columns.reshape(-1), starts
     return sp.csr_array(entries, shape=(n, int(table.offsets[-1])))
 
