@@ -127,6 +127,8 @@ def cluster_kernel(
     K = check_similarity(K, "K", signed=True)
     n = K.shape[0]
     weights = None if weights is None else known_weights(weights, n, zeros=True)
+    if weights is not None and weights.max() > 1e100:  # only their ratios matter
+        weights = weights / weights.max()
     degree = positive_degrees(K, weights, "K")
     if n_isolated := int((degree == 0).sum()):
         warn(
