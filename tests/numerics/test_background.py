@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.numerics import background as holes
+from sfumato.numerics import holes
 
 
 def slow_gaussian(X, weights, n_steps=200):

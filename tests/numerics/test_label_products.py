@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.numerics import label_products as products
+from sfumato.numerics import label_table as products
 from sfumato.numerics.label_table import encode
 from sfumato.similarity import coassociation
 

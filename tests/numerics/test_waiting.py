@@ -4,7 +4,7 @@ import threading
 import numpy as np
 import pytest
 
-from sfumato.numerics.waiting import waited
+from sfumato.numerics.eigen import waited
 
 
 def test_it_returns_what_the_function_returns_in_any_thread():

@@ -12,7 +12,6 @@ Raftery 1993).
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -377,7 +376,15 @@ def _mixture(Z: np.ndarray, weights: np.ndarray | None, state: State, prior: Pri
     family = state.family
     belief = None if prior is None else _hyperparameters(prior, k, d, family)
     return native("em").Mixture(
-        Z, weights, d, shape, _letters(family), _pairs(d), state.floor, noise, belief
+        Z,
+        weights,
+        d,
+        shape,
+        families.letters(family),
+        families.turns(d),
+        state.floor,
+        noise,
+        belief,
     )
 
 
@@ -392,17 +399,3 @@ def _hyperparameters(prior: Prior, k: int, d: int, family: str) -> tuple[Any, ..
     share = 1.0 / k if "V" not in family else 1.0
     powers = 1.0 + share * (prior.degrees + d + 1.0)
     return prior.mean, prior.scale, (prior.strength, share, powers)
-
-
-@lru_cache(maxsize=14)
-def _letters(family: str) -> tuple[int, ...]:
-    """Numbers of the letters; a multiple of the identity is a diagonal matrix of one number."""
-    family = family if family[1] != "I" else 2 * family[0] + "I"
-    return tuple("EVI".index(letter) for letter in family)
-
-
-@lru_cache(maxsize=64)
-def _pairs(d: int) -> np.ndarray:
-    """All pairs of ``d`` axes in the order in which they are turned."""
-    found = [np.stack(both, axis=1) for both in families.rounds(d)]
-    return np.concatenate(found) if found else np.empty((0, 2), dtype=np.intp)

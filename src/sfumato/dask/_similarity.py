@@ -11,7 +11,7 @@ import numpy as np
 from distributed import Future, wait
 from scipy.sparse.linalg import LinearOperator
 
-from ..models.pairwise import kernel
+from ..models.pairwise.evidence import panels
 from ._cluster import check_array, client, floating, pinned, same, submit
 
 
@@ -63,8 +63,7 @@ class Similarity(LinearOperator):
         self._check_entries(float(np.min(least)), float(np.max(largest)))
         self._check_symmetry(sum(norms), np.concatenate(right), np.sum(left, axis=0))
         self.norm, self.diagonal = float(sum(norms)), np.concatenate(diagonals)
-        self.diagonal_norm = float(np.sum(np.square(self.diagonal, dtype=np.float64)))
-        self.panels = kernel.panels(self.n, kernel.N_PANELS)
+        self.panels = panels(self.n)
 
     def _check_entries(self, least: float, largest: float) -> None:
         if not np.isfinite([least, largest]).all():

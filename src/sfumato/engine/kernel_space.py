@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..array.memory import reserve
-from ..numerics.waiting import waited
+from ..numerics.eigen import waited
 from ..similarity import gaussian
 
 __all__ = ["KernelSpace"]

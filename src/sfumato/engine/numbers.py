@@ -27,8 +27,8 @@ from ..array.rows import one_blas_thread
 from ..array.types import ArrayLike
 from ..numerics import simplex
 from ..numerics.distances import unit_rows
-from ..numerics.eigen import leading_eigenvectors, normalized_operator
-from ..numerics.operators import degrees, magnitudes
+from ..numerics.eigen import leading_eigenvectors
+from ..numerics.operators import degrees, magnitudes, normalized_operator
 from ..similarity.operators import Factored
 from . import loop
 from .similarity_evidence import Evidence, isolated

@@ -31,8 +31,8 @@ from ..array.arrays import native
 from ..array.rows import Rows
 from ..array.types import Array, Weights
 from ..numerics import seeding
-from ..numerics.background import Background, one_gaussian
 from ..numerics.coordinates import Coordinates
+from ..numerics.holes import Background, one_gaussian
 
 __all__ = ["Hierarchy", "Sample", "complete", "feature_sample"]
 

@@ -37,7 +37,8 @@ from scipy.special import ndtr, ndtri
 from ..array.arrays import is_bfloat16, is_numpy, native, to_numpy
 from ..array.types import ArrayLike
 from ..array.warn import warn
-from ..numerics.eigen import degrees, leading_eigenvectors, normalized_operator
+from ..numerics.eigen import leading_eigenvectors
+from ..numerics.operators import degrees, normalized_operator
 
 __all__ = ["LEVEL", "PREFIX", "SEARCH_TESTS", "Structure", "Valleys", "assess", "convinces"]
 __all__ += ["discriminating_coordinates", "leading_coordinates", "valleys"]

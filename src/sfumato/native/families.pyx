@@ -1,4 +1,4 @@
-"""Covariances of one mixture, of any family of ``numerics.families``, from a previous solution.
+"""Covariances of one mixture, of any of the fourteen families, from a previous solution.
 
 They have one form for all kinds: (k, d, d), and (k, 1, d) or (k, 1, 1) where matrices are diagonal
 or multiples of the identity. The letters of a family are the numbers 0 (E), 1 (V) and 2 (I).
@@ -6,6 +6,8 @@ or multiples of the identity. The letters of a family are the numbers 0 (E), 1 (
 
 from libc.math cimport NAN, atan2, cos, exp, fabs, fmax, log, sin
 from libc.string cimport memcpy, memset
+
+import numpy as np
 
 from .matrices cimport (
     ascending, cholesky, compose, precision, raise_spectra, rotate, turn, turn_rows,
@@ -16,10 +18,10 @@ cdef enum:
     V
     I
 
-cdef double INNER_TOL = 1e-9  # these as in numerics.families
-cdef double SMALLEST = 1e-300
-cdef double RIDGE = 1e-12
-cdef double SMALLEST_ANGLE = 1e-7
+cdef double INNER_TOL = 1e-9  # relative change of the variances at which iterative steps stop
+cdef double SMALLEST = 1e-300  # keeps logarithms of sums of squares finite
+cdef double RIDGE = 1e-12  # of the common matrix of VEE, relative to its volume
+cdef double SMALLEST_ANGLE = 1e-7  # of a rotation, at which common axes are settled
 cdef int DECADES = 310  # by which the diagonal of an indefinite matrix may be raised: all there are
 
 
@@ -32,7 +34,7 @@ cdef void covariances(
     const Family* family, const double* scatter, const double* mass, const double* previous,
     double* out, double* work,
 ) noexcept nogil:
-    """Covariances ``out`` of the family out of scatter, as ``numerics.families`` finds them."""
+    """Covariances ``out`` of the family out of scatter."""
     cdef Py_ssize_t k = family.k, d = family.d
     if family.orientation == I:
         _variances(family, family.w, scatter, mass, previous, out, work)
@@ -44,6 +46,30 @@ cdef void covariances(
         _proportional(family, scatter, mass, previous, out, work)
     else:
         _plain(family, scatter, mass, out, work)
+
+
+def fitted(letters, turns, Py_ssize_t d, scatter, mass, previous, double floor, Py_ssize_t n_steps):
+    """Covariances (k, p, w) of a family out of scatter (k, p, w), see ``numerics.families``."""
+    cdef const double[:, :, ::1] W = np.ascontiguousarray(scatter, dtype=np.float64)
+    cdef const double[:, :, ::1] before = np.ascontiguousarray(previous, dtype=np.float64)
+    cdef const double[::1] masses = np.ascontiguousarray(mass, dtype=np.float64)
+    cdef const Py_ssize_t[:, ::1] pairs = np.ascontiguousarray(turns, dtype=np.intp).reshape(-1, 2)
+    cdef Py_ssize_t k = W.shape[0], p = W.shape[1], w = W.shape[2]
+    if masses.shape[0] != k or k == 0 or np.shape(previous) != np.shape(scatter):
+        raise ValueError(f"mass must be ({k},) and previous {np.shape(scatter)}")
+    if w not in (1, d) or p not in (1, w) or (letters[2] != I and p != d):
+        raise ValueError(f"scatter must be (k, {d}, {d}), (k, 1, {d}) or (k, 1, 1)")
+    out = np.empty((k, p, w))
+    cdef double[:, :, ::1] found = out
+    cdef double[::1] work = np.empty(room(k, d))
+    cdef Family family
+    family.volume, family.shape, family.orientation = letters
+    family.k, family.d, family.p, family.w = k, d, p, w
+    family.n_turns = pairs.shape[0]
+    family.turns = &pairs[0, 0] if pairs.shape[0] else NULL
+    family.floor, family.n_steps = floor, n_steps
+    covariances(&family, &W[0, 0, 0], &masses[0], &before[0, 0, 0], &found[0, 0, 0], &work[0])
+    return out
 
 
 cdef double _total(const double* values, Py_ssize_t n) noexcept nogil:

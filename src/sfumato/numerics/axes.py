@@ -23,38 +23,21 @@ from scipy.spatial import cKDTree
 
 from ..array.arrays import asarray_like, namespace
 from ..array.types import Weights
-from .background import Background, Gaps, one_gaussian
-
-__all__ = ["Axes", "by_radius", "fit_axes"]
+from .holes import Background, Gaps, one_gaussian
 
 # Times the median spread. A column with a larger spread is taken to be in another unit, and columns
 # are then scaled before principal axes are chosen
 UNEQUAL = 10.0
 NULL = 1e-9  # of the largest spread: directions below are combinations of others
-LEAST = 1e-290  # spreads below it have no reciprocal
-N_NEIGHBORS = 5  # whose differences are taken as scatter within clusters
-LEAF = 32  # objects of a leaf: the quickest for 500 objects
-N_ROUNDS = 10  # of finding neighbours anew
-N_POINTS = 600  # objects that the scatter is taken from
-# Ratio of the largest to the smallest variance of the scatter below which whitened coordinates stay
-# as they are: there is then nothing to gain, and finding neighbours again would only amplify noise.
-# Noise of 2 to 20 dimensions has at most 1.7, iris 3.6, wine 3.7.
-ROUND = 2.0
 # Of the mean variance, added to the scatter; this and the rounds chosen on iris, wine and breast
 # cancer
 RIDGE = 0.01
 MOST_FEATURES = 1000  # whose covariance is kept, for objects with missing values
-# Variance, of the largest, below which a direction is null where values are missing: a covariance
-# found by iteration has no more digits
-VAGUE = 1e-7
 
 
 class Axes(NamedTuple):
     """``shift`` (p,) or None for sparse features; ``projection`` (p, q) with ``offset`` (q,);
-    ``near`` (q, q).
-
-    ``background`` is the Gaussian by which missing values are filled in, None where none are
-    missing.
+    ``near`` (q, q); ``background``, the Gaussian by which missing values are filled in, if any.
     """
 
     shift: np.ndarray | None
@@ -64,10 +47,7 @@ class Axes(NamedTuple):
     background: Background | None = None
 
     def __call__(self, X: Any) -> Any:
-        """Whitened principal coordinates (n, q) of the rows of ``X``, in float64, where these are.
-
-        Those expected of one Gaussian where values are missing.
-        """
+        """Whitened principal coordinates (n, q) of rows, as expected where values are missing."""
         return self.seen(X)[0]
 
     def seen(self, X: Any) -> tuple[Any, Gaps | None]:
@@ -82,10 +62,6 @@ class Axes(NamedTuple):
         Y = centred @ asarray_like(self.projection, centred) - asarray_like(self.offset, centred)
         if not isinstance(X, np.ndarray) or not np.isnan(np.sum(X)):
             return Y, None
-        return self._with_gaps(Y, centred)
-
-    def _with_gaps(self, Y: np.ndarray, centred: np.ndarray) -> tuple[np.ndarray, Gaps]:
-        """Coordinates ``Y`` (n, q), filled in where features are missing, and what is open."""
         if self.background is None:
             raise ValueError(
                 "X has missing values (NaN), which are taken with a dense array of at most "
@@ -100,17 +76,14 @@ class Axes(NamedTuple):
 
 
 def by_radius(Y: np.ndarray) -> np.ndarray:
-    """Indices (n,) that sort whitened objects by their distance from the middle, which no mixing of
-    features changes.
-    """
+    """Whitened objects by their distance from the middle, which no mixing of features changes."""
     return np.argsort(np.round(np.sum(Y * Y, axis=1), 9), kind="stable")
 
 
 def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
     """Axes of a sample ``X`` (s, p) of objects, dense or sparse.
 
-    ``weights`` (s,) are those of the objects: means and covariances are weighted, while principal
-    axes of sparse objects and near neighbours are those of the objects as they are.
+    Means and covariances are weighted; principal axes of sparse objects and near neighbours not.
     """
     if sp.issparse(X):
         shift, projection = None, _sparse_directions(X, n_axes)
@@ -120,25 +93,20 @@ def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
         shift = _mean(X, weights)
         centred = np.asarray(X - shift.astype(X.dtype), dtype=np.float64)
         projection = _directions(centred, n_axes, weights)
-    scores = (
-        np.asarray(X @ projection) if shift is None else (X - shift.astype(X.dtype)) @ projection
-    )
+    scores = np.asarray(X @ projection) if shift is None else centred @ projection
     offset = scores.mean(axis=0) if weights is None else weights @ scores / weights.sum()
     whitening = _whitening(_rooted(scores - offset, weights))
     Y = (scores - offset) @ whitening
     Y = Y[by_radius(Y)]
-    background = None
-    if shift is not None and X.shape[1] <= MOST_FEATURES:
-        background = _background(centred, weights)
+    kept = shift is not None and X.shape[1] <= MOST_FEATURES
+    background = _background(centred, weights) if kept else None
     turn, near = _near(Y)
     whitening = whitening @ turn
     return Axes(shift, projection @ whitening, offset @ whitening, turn.T @ near, background)
 
 
 def _axes_with_holes(X: np.ndarray, n_axes: int, weights: Weights) -> Axes:
-    """The same from objects with missing values (NaN), by the covariance of the likeliest
-    Gaussian.
-    """
+    """The same from objects with missing values (NaN), by the covariance of one Gaussian."""
     if X.shape[1] > MOST_FEATURES:
         raise ValueError(
             f"X has missing values (NaN), which are taken with at most {MOST_FEATURES} features, "
@@ -148,24 +116,18 @@ def _axes_with_holes(X: np.ndarray, n_axes: int, weights: Weights) -> Axes:
     varies = np.diag(covariance) > 0
     scale = np.where(varies, unit * np.sqrt(np.diag(covariance)), 0.0)
     varies &= scale > NULL * max(scale.max(initial=0.0), np.finfo(float).tiny)
+    background = Background(unit, covariance)
     if not varies.any():
-        return Axes(
-            shift, np.eye(X.shape[1], 1), np.zeros(1), np.eye(1), Background(unit, covariance)
-        )
+        return Axes(shift, np.eye(X.shape[1], 1), np.zeros(1), np.eye(1), background)
     # Principal axes are cut in common units where the spreads are alike, as without holes.
     common = varies.sum() > n_axes and scale.max() <= UNEQUAL * np.median(scale[varies])
     own = np.where(varies, 1.0 / (scale.max() if common else np.where(varies, scale, 1.0)), 0.0)
     values, vectors = np.linalg.eigh(covariance * np.outer(unit * own, unit * own))
     leading = np.argsort(-values)[:n_axes]
-    leading = leading[values[leading] > VAGUE * values.max()]
-    projection = own[:, None] * vectors[:, leading] / np.sqrt(values[leading])
-    axes = Axes(
-        shift,
-        projection,
-        np.zeros(len(leading)),
-        np.eye(len(leading)),
-        Background(unit, covariance),
-    )
+    # A covariance found by iteration has no more digits.
+    leading = leading[values[leading] > 1e-7 * values.max()]
+    projection, q = own[:, None] * vectors[:, leading] / np.sqrt(values[leading]), len(leading)
+    axes = Axes(shift, projection, np.zeros(q), np.eye(q), background)
     Y = axes(X)
     turn, near = _near(Y[by_radius(Y)])
     return axes._replace(projection=projection @ turn, near=turn.T @ near)
@@ -209,8 +171,7 @@ def _leading(X: np.ndarray, n_axes: int) -> np.ndarray:
     """Right singular vectors (p, q) of the largest singular values."""
     if X.shape[1] <= 1000:
         return np.linalg.eigh(X.T @ X)[1][:, : -n_axes - 1 : -1]
-    n_axes = min(n_axes, min(X.shape) - 1)
-    return svds(X, n_axes, v0=_start(min(X.shape)))[2].T[:, ::-1]
+    return _singular(X, n_axes)
 
 
 def _sparse_directions(X: np.ndarray, n_axes: int) -> np.ndarray:
@@ -219,41 +180,35 @@ def _sparse_directions(X: np.ndarray, n_axes: int) -> np.ndarray:
     if p <= n_axes or n <= 2:
         return np.eye(p)[:, : max(1, min(n_axes, p))]
     mean = np.asarray(X.mean(axis=0)).reshape(-1)
-    centred = LinearOperator(
-        (n, p),
-        matvec=lambda v: X @ v.ravel() - mean @ v.ravel(),
-        rmatvec=lambda v: X.T @ v.ravel() - mean * v.sum(),
-        dtype=np.float64,
-    )
-    n_axes = min(n_axes, min(n, p) - 1)
-    return svds(centred, n_axes, v0=_start(min(n, p)))[2].T[:, ::-1]
+    products = {
+        "matvec": lambda v: X @ v.ravel() - mean @ v.ravel(),
+        "rmatvec": lambda v: X.T @ v.ravel() - mean * v.sum(),
+    }
+    return _singular(LinearOperator((n, p), dtype=np.float64, **products), n_axes)
 
 
 def _whitening(scores: np.ndarray) -> np.ndarray:
-    """Matrix (q, r) that gives centred scores the identity as covariance.
-
-    By singular values, not by those of the covariance, whose square root would lose half of the
-    digits.
-    """
+    """Matrix (q, r) that gives centred scores the identity as covariance."""
+    # The covariance itself would lose half of the digits.
     _, values, vectors = np.linalg.svd(scores, full_matrices=False)
-    good = values > NULL * max(values.max(initial=0.0), LEAST)
+    good = values > NULL * max(values.max(initial=0.0), 1e-290)
     if not good.any():
         return np.eye(scores.shape[1], 1)
     return vectors[good].T / (values[good] / np.sqrt(len(scores)))
 
 
 def _near(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Axes (q, q) of the scatter of differences between near neighbours, and A (q, q) such that in
-    the coordinates Y A this scatter is round.
+    """Axes (q, q) of the scatter of differences between near neighbours (five of 600 objects), and
+    A (q, q) such that in the coordinates Y A this scatter is round.
     """
     n, d = Y.shape
     A = turn = np.eye(d)
-    points = Y[:: max(1, -(-n // N_POINTS))]
-    if len(points) <= N_NEIGHBORS + 1 or d == 1:
+    points = Y[:: max(1, -(-n // 600))]
+    if len(points) <= 6 or d == 1:
         return turn, A
-    for first_round in [True] + [False] * (N_ROUNDS - 1):
+    for first_round in [True] + [False] * 9:
         R = points @ A
-        near = cKDTree(R, leafsize=LEAF, balanced_tree=False).query(R, N_NEIGHBORS + 1)[1]
+        near = cKDTree(R, leafsize=32, balanced_tree=False).query(R, 6)[1]
         difference = (points[:, None, :] - points[near]).reshape(-1, d)
         scatter = difference.T @ difference
         if not np.trace(scatter) > 0:
@@ -262,12 +217,15 @@ def _near(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         values = np.maximum(values, 0.0) + RIDGE
         if first_round:
             turn = vectors
-            if values[-1] < ROUND * values[0]:
+            # Nearly round: there is nothing to gain, and finding neighbours again would only
+            # amplify noise. Noise of 2 to 20 dimensions has at most 1.7, iris 3.6, wine 3.7.
+            if values[-1] < 2.0 * values[0]:
                 return turn, turn
         A = vectors / np.sqrt(values)
     return turn, A / np.sqrt(np.mean(np.sum((points @ A) ** 2, axis=1)) / d)
 
 
-def _start(size: int) -> np.ndarray:
-    """A vector to start from, always the same; centring takes a constant one to zero."""
-    return np.random.default_rng(0).normal(size=size)
+def _singular(X: Any, n_axes: int) -> np.ndarray:
+    """Leading right singular vectors, always from the same start; centring removes a constant."""
+    start = np.random.default_rng(0).normal(size=min(X.shape))
+    return svds(X, min(n_axes, min(X.shape) - 1), v0=start)[2].T[:, ::-1]

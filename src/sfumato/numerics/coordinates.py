@@ -18,19 +18,16 @@ import scipy.sparse as sp
 
 from ..array.arrays import namespace, to_numpy
 from ..array.rows import Rows
-from ..array.types import Array, Weights
+from ..array.types import Weights
 
-__all__ = ["Coordinates", "measure"]
-
-MOST_SCALE = 1e305  # factors beyond it overflow
 RIDGE = 1e-9  # of a feature's variance, against features that are combinations of others
 
 
 class Coordinates(NamedTuple):
     """An invertible affine map of the features.
 
-    ``variances`` (d,) are those of the inner features before mixing, ``thinnest`` is the least
-    variance in any inner direction looked at.
+    ``variances`` (d,) are those of the inner features before mixing, ``thinnest`` the least in any
+    inner direction looked at.
     """
 
     shift: np.ndarray
@@ -60,15 +57,13 @@ class Coordinates(NamedTuple):
 
     def outer(self, means: np.ndarray) -> np.ndarray:
         """Points in the units of the data."""
-        return (
-            means if self.mix is None else means @ np.linalg.inv(self.mix)
-        ) / self.scale + self.shift
+        unmixed = means if self.mix is None else means @ np.linalg.inv(self.mix)
+        return unmixed / self.scale + self.shift
 
     def outer_matrix(self) -> np.ndarray:
         """A (d, d) with  outer differences = inner differences @ A."""
-        return (
-            np.diag(1.0 / self.scale) if self.mix is None else np.linalg.inv(self.mix) / self.scale
-        )
+        back = np.eye(len(self.scale)) if self.mix is None else np.linalg.inv(self.mix)
+        return back / self.scale
 
     def inner_matrix(self) -> np.ndarray:
         """M (d, d) with  inner differences = outer differences @ M."""
@@ -99,26 +94,19 @@ class Coordinates(NamedTuple):
         return float(np.log(self.scale).sum()) + mixed
 
 
-class _Extent(NamedTuple):
-    mass: Any
-    mean: Any
-
-
-class _Second(NamedTuple):
+class _Sums(NamedTuple):
     mass: Any
     moment: Any
 
 
 def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) -> Coordinates:
-    """Coordinates of the data: centred, every feature (or all on average) of variance one,
-    uncorrelated if ``mix``.
-
-    ``rows`` hold features and weights. NaN counts as not there.
+    """Coordinates in which data are centred, of variance one each (or on average), and
+    uncorrelated if ``mix``; ``rows`` hold features and weights, NaN counts as not there.
     """
     d = rows.shape[1]
     total = rows.shape[0] if rows.columns[0] is None else float(rows.columns[0].sum())
-    extent = rows.sum(lambda X, w, *_: _first(X, w, total))
-    mean = np.where(extent.mass > 0, extent.mean / np.where(extent.mass > 0, extent.mass, 1.0), 0.0)
+    first = rows.sum(lambda X, w, *_: _moment(X, w, total, 1))
+    mean = first.moment / np.where(first.mass > 0, first.mass, 1.0)
     low, high = rows.extremes().astype(np.float64)
     mean = np.where(low == high, low, mean)  # exactly, so that nothing is left to be magnified
     shift = np.asarray(mean, dtype=_dtype(rows)).astype(np.float64) if centre else np.zeros(d)
@@ -140,7 +128,7 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
     reach = np.where(reach > 0, reach, np.maximum(size, reach.max(initial=0.0)))
     scale = _power_of_two(reach)
     middle = Coordinates(shift, scale, None, np.ones(d), keeps_sparse=not centre)
-    second = rows.sum(lambda X, w, *_: _moment(middle.inner(X), w, total, mix))
+    second = rows.sum(lambda X, w, *_: _moment(middle.inner(X), w, total, 2, mix))
     mass = np.where(second.mass > 0, second.mass, 1.0)
     moment = second.moment / (np.sqrt(np.outer(mass, mass)) if mix else mass)
     rest = scale * (mean - shift)  # what rounding the shift left of the mean
@@ -152,14 +140,10 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
 def _finish(
     middle: Coordinates, moment: np.ndarray, variances: np.ndarray, per_feature: bool, mix: bool
 ) -> Coordinates:
-    level = (
-        variances
-        if per_feature
-        else np.full_like(variances, variances.mean() if len(variances) else 1.0)
-    )
+    level = variances if per_feature else np.full_like(variances, variances.mean())
     second = 1.0 / np.sqrt(np.where(level > 0, level, 1.0))
     # an outlier may reach much further than the deviation that the factor stands for
-    second = np.minimum(second, MOST_SCALE / np.maximum(middle.scale, 1.0))
+    second = np.minimum(second, 1e305 / np.maximum(middle.scale, 1.0))
     variances, scale = variances * second**2, middle.scale * second
     matrix, thinnest = None, float(variances.min(initial=1.0))
     if mix:
@@ -195,32 +179,18 @@ def _dtype(rows: Rows) -> Any:
     return np.float32 if "float32" in str(rows.dtype) else np.float64
 
 
-def _first(X: Array, weights: Weights, total: float) -> _Extent:
-    X, w = _plain(X), _share(X, weights, total)
-    if sp.issparse(X):
-        return _Extent(np.full(X.shape[1], w.sum()), X.T @ w)
-    seen = ~np.isnan(X)
-    if seen.all():
-        return _Extent(np.full(X.shape[1], w.sum()), w @ X)
-    return _Extent(w @ seen, w @ np.where(seen, X, 0.0))
+def _moment(X: Any, weights: Weights, total: float, power: int, mix: bool = False) -> _Sums:
+    """Weights of what was seen of every feature, and their sums, or those of squares or products.
 
-
-def _moment(X: Any, weights: Weights, total: float, mix: bool) -> _Second:
-    X, w = _plain(X), _share(X, weights, total)
+    Weights sum to one over the data, so that sums cannot overflow.
+    """
+    X = X.astype(np.float64) if sp.issparse(X) else to_numpy(X).astype(np.float64, copy=False)
+    w = np.full(X.shape[0], 1.0 / total) if weights is None else to_numpy(weights) / total
     if sp.issparse(X):
-        return _Second(np.full(X.shape[1], w.sum()), X.multiply(X).T @ w)
+        return _Sums(np.full(X.shape[1], w.sum()), (X if power == 1 else X.multiply(X)).T @ w)
     seen = ~np.isnan(X)
     if seen.all():
         mass = np.full(X.shape[1], w.sum())
     else:
         mass, X = w @ seen, np.where(seen, X, 0.0)
-    return _Second(mass, (X.T * w) @ X if mix else w @ (X * X))
-
-
-def _plain(X: Any) -> Any:
-    return X.astype(np.float64) if sp.issparse(X) else to_numpy(X).astype(np.float64, copy=False)
-
-
-def _share(X: Array, weights: Weights, total: float) -> np.ndarray:
-    """Weights that sum to one over the data: their sums cannot overflow."""
-    return np.full(X.shape[0], 1.0 / total) if weights is None else to_numpy(weights) / total
+    return _Sums(mass, (X.T * w) @ X if mix else w @ X**power)

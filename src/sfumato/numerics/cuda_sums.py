@@ -19,13 +19,7 @@ import triton.language as tl
 
 from ..array.types import Array
 
-__all__ = ["fits", "soft_sums"]
-
-LARGEST = 128 * 128  # coefficients, padded, that shared memory holds beside the objects
-# Objects at a time, and programs by their warps (16, 4 and 2 for each multiprocessor), measured on
-# an H200 for 4 to 128 features and 3 to 128 clusters
-BLOCK = 32
-PROGRAMS = {2: 2112, 4: 528, 8: 264}
+BLOCK = 32  # objects at a time
 
 
 @triton.jit
@@ -72,11 +66,8 @@ def _soft_sums(
     for begin in range(program * B, n, programs * B):
         object = begin + tl.arange(0, B)
         inside = object < n
-        x = tl.load(
-            X + feature[:, None].to(tl.int64) * stride + object[None, :],
-            mask=(feature < d)[:, None] & inside[None, :],
-            other=0.0,
-        )
+        place = X + feature[:, None].to(tl.int64) * stride + object[None, :]
+        x = tl.load(place, mask=(feature < d)[:, None] & inside[None, :], other=0.0)
         w = tl.load(weights + object, mask=inside, other=0.0) if WEIGHTED else inside.to(tl.float32)
         x_upper, square = _upper(x), x * x
         x_lower = x - x_upper
@@ -126,27 +117,16 @@ def _soft_sums(
 
 
 def fits(Z: Any, coefficients: np.ndarray, d: int) -> bool:
-    """Whether columns z(x), (q, n) with objects contiguous, and coefficients (k, q) are of a kind
-    and size for ``soft_sums``.
-    """
+    """Whether columns z(x) (q, n) and coefficients (k, q) are of a kind for ``soft_sums``."""
     k, q = coefficients.shape
     tables = _padded(k) * _padded(d) * (2 if q == 2 * d + 1 else 1)
-    return bool(
-        Z.is_cuda
-        and Z.dtype == torch.float32
-        and Z.stride(1) == 1
-        and tables <= LARGEST
-        and q in (d + 2, 2 * d + 1)
-    )
+    small = tables <= 128 * 128  # padded coefficients that shared memory holds beside the objects
+    single = Z.is_cuda and Z.dtype == torch.float32 and Z.stride(1) == 1
+    return bool(single and small and q in (d + 2, 2 * d + 1))
 
 
 def _padded(size: int) -> int:
     return max(16, triton.next_power_of_2(size))
-
-
-def _warps(coefficients: int) -> int:
-    """Warps whose registers hold the sums: with too few a pass takes fifty times as long."""
-    return 2 if coefficients <= 2048 else 4 if coefficients <= 8192 else 8
 
 
 def soft_sums(
@@ -160,8 +140,6 @@ def soft_sums(
 ) -> tuple[np.ndarray, float]:
     """Weighted sums (k, q) of z(x) and the sum of the objects' costs (log-likelihoods).
 
-    ``coefficients`` (k, q) give D of z(x).
-
     With a ``fuzzifier``, D is raised by ``floor``, which rounding could take from it; without one
     the sums are those of mixtures.
     """
@@ -169,12 +147,13 @@ def soft_sums(
     n, diagonal = Z.shape[1], q == 2 * d + 1 and d > 1
     K, D = _padded(k), _padded(d)
     table = np.zeros((K, 1 + D + (D if diagonal else 1)), dtype=np.float32)
-    table[:k, : d + 1], table[:k, D + 1 : D + q - d] = (
-        coefficients[:, : d + 1],
-        coefficients[:, d + 1 :],
-    )
-    warps = _warps(K * D)
-    programs = min(PROGRAMS[warps], triton.cdiv(n, BLOCK))
+    table[:k, : d + 1] = coefficients[:, : d + 1]
+    table[:k, D + 1 : D + q - d] = coefficients[:, d + 1 :]
+    # Their registers hold the sums: with too few warps a pass takes fifty times as long.
+    warps = 2 if K * D <= 2048 else 4 if K * D <= 8192 else 8
+    # 16, 4 and 2 for each multiprocessor, measured on an H200 for 4 to 128 features and 3 to 128
+    # clusters.
+    programs = min({2: 2112, 4: 528, 8: 264}[warps], triton.cdiv(n, BLOCK))
     out = torch.empty((programs, table.size + 1), dtype=torch.float32, device=Z.device)
     _soft_sums[(programs,)](
         Z[1:], Z if weights is None else weights, torch.from_numpy(table).to(Z.device), out, Z.stride(0), n, d, k, float(floor), fuzzifier or 0.0,

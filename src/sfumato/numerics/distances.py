@@ -1,6 +1,4 @@
-"""Quadratic forms as linear ones.
-
-Distances to every center are one product, weighted moments another.
+"""Quadratic forms as linear ones: distances are one product, weighted moments another.
 
     (x - c)' P (x - c)  =  coefficients(c, P) . z(x),
             sum_i a_ij z(x_i)  =  the moments of cluster j
@@ -25,22 +23,6 @@ import scipy.sparse as sp
 from ..array.arrays import inplace, namespace, native, optional_module
 from ..array.types import Array, Weights
 
-__all__ = [
-    "cholesky_coordinates",
-    "coefficients",
-    "columns_or_given",
-    "features",
-    "from_cholesky_coordinates",
-    "fused_sums",
-    "largest_first",
-    "moments",
-    "pack",
-    "roots",
-    "softmax_columns",
-    "unit_rows",
-    "width",
-]
-
 
 def width(d: int, kind: str) -> int:
     """Length of z(x)."""
@@ -48,10 +30,7 @@ def width(d: int, kind: str) -> int:
 
 
 def features(X: Any, kind: str, out: np.ndarray | None = None) -> Any:
-    """z(x) of every column of ``X`` (d, b).
-
-    An array (q, b), sparse if ``X`` is, which only "spherical" can be.
-    """
+    """z(x) (q, b) of every column of ``X`` (d, b), sparse if it is, which needs "spherical"."""
     d, b = X.shape
     if sp.issparse(X):
         norms = np.asarray(X.multiply(X).sum(axis=0)).reshape(1, b)
@@ -68,19 +47,14 @@ def features(X: Any, kind: str, out: np.ndarray | None = None) -> Any:
         row = d + 1
         for a in range(d):
             products = Z[row : row + d - a, :]
-            if xp is np:
-                np.multiply(X[a:], X[a], out=products)
-            else:
-                products[...] = X[a:, :]
-                products *= X[a : a + 1, :]
+            products[...] = X[a:, :]
+            products *= X[a : a + 1, :]
             row += d - a
     return Z
 
 
 def coefficients(centers: np.ndarray, precisions: np.ndarray, kind: str) -> np.ndarray:
-    """Coefficients (k, q) of (x - c)' P (x - c): ``centers`` (k, d), ``precisions`` (k,), (k, d) or
-    (k, d, d) by kind.
-    """
+    """Coefficients (k, q) of (x - c)' P (x - c); precisions are (k,), (k, d) or (k, d, d)."""
     if kind == "full":
         linear = (precisions @ centers[:, :, None])[:, :, 0]
         # x_a x_b stands once for a < b, so entries off the diagonal count twice.
@@ -92,9 +66,7 @@ def coefficients(centers: np.ndarray, precisions: np.ndarray, kind: str) -> np.n
 
 
 def moments(sums: np.ndarray, d: int, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mass (k,), first moments (k, d) and second moments (k,), (k, d) or (k, d, d) out of weighted
-    sums (k, q) of z(x).
-    """
+    """Mass (k,), first (k, d) and second moments (k,), (k, d) or (k, d, d) out of sums of z(x)."""
     mass, first, second = sums[:, 0], sums[:, 1 : d + 1], sums[:, d + 1 :]
     if kind == "spherical":
         second = second[:, 0]
@@ -120,10 +92,7 @@ def pack(matrices: np.ndarray) -> np.ndarray:
 
 
 def softmax_columns(logits: Array) -> tuple[Any, Any]:
-    """Columns of exp(logits) (k, b) divided by their sums, and the logarithms (b,) of those sums.
-
-    Overwrites ``logits``.
-    """
+    """Columns of exp(logits) (k, b), overwritten, over their sums, and the logarithms of these."""
     xp = namespace(logits)
     # Relative to the largest, so that no exponential overflows.
     top = xp.max(logits, axis=0)
@@ -168,9 +137,7 @@ def fused_sums(
     """Weighted sums of z(x) and of the costs by one kernel, native or of a CUDA device.
 
     None where there is no such kernel, and where all densities of an object vanish. Without a
-    ``fuzzifier`` the sums are those of mixtures.
-
-    ``Z`` holds z(x) or, of kind "full" for mixtures, x alone.
+    ``fuzzifier`` they are those of mixtures. ``Z`` holds z(x) or, for "full" mixtures, x alone.
     """
     if isinstance(Z, np.ndarray):
         if fuzzifier is None:
@@ -181,17 +148,13 @@ def fused_sums(
     if not getattr(Z, "is_cuda", False):
         return None
     sums = optional_module(__package__, "cuda_sums")
-    return (
-        sums.soft_sums(Z, weights, rows, d, fuzzifier=fuzzifier, floor=floor)
-        if sums is not None and sums.fits(Z, rows, d)
-        else None
-    )
+    if sums is None or not sums.fits(Z, rows, d):
+        return None
+    return sums.soft_sums(Z, weights, rows, d, fuzzifier=fuzzifier, floor=floor)
 
 
 def roots(matrices: np.ndarray) -> np.ndarray:
-    """Cholesky factors (..., d, d); where rounding left a matrix indefinite, all get the least
-    multiple of their trace that makes them definite.
-    """
+    """Cholesky factors (..., d, d); a multiple of the traces is added where rounding needs it."""
     lift = 0.0
     mean = np.trace(matrices, axis1=-2, axis2=-1)[..., None, None] / max(1, matrices.shape[-1])
     while True:
@@ -204,9 +167,7 @@ def roots(matrices: np.ndarray) -> np.ndarray:
 
 
 def cholesky_coordinates(matrices: np.ndarray) -> np.ndarray:
-    """Positive definite matrices (k, d, d) as unconstrained numbers: the Cholesky factor with
-    logarithms on its diagonal.
-    """
+    """Definite matrices (k, d, d) as free numbers: Cholesky factors with logarithmic diagonals."""
     factor = roots(matrices)
     diagonal = np.arange(factor.shape[-1])
     factor[:, diagonal, diagonal] = np.log(factor[:, diagonal, diagonal])

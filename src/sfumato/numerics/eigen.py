@@ -5,15 +5,17 @@
 
 by a block Krylov space with Rayleigh-Ritz and then Chebyshev filters: every pass over W serves a
 whole block of vectors, from a fixed start, so that the answer is the same each time. For a few
-thousand objects of a sparse W, ARPACK finds them first. Random walks
-on graphs of one or two dimensions mix slowly, but the graphs have sparse triangular factors: there
-the Krylov space is that of an inverse. ``Scaled`` is diag(s) W diag(s), never formed.
+thousand objects of a sparse W, ARPACK finds them first. Random walks on graphs of one or two
+dimensions mix slowly, but the graphs have sparse triangular factors: there the Krylov space is that
+of an inverse.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,37 +26,18 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
 from ..array.arrays import namespace
 from ..array.memory import reserve
 from ..array.rows import one_blas_thread
-from .operators import Scaled, as_dense, degrees, dtype_of, like, normalized_operator
-
-__all__ = [
-    "Scaled",
-    "Spectrum",
-    "degrees",
-    "dtype_of",
-    "krylov_columns",
-    "leading_eigenvectors",
-    "normalized_operator",
-]
+from .operators import Scaled, as_dense, dtype_of, like
 
 DENSE = 4000  # objects of a plain matrix up to which LAPACK may take over from the iteration
 DIRECT = 400  # objects up to which all eigenvectors cost less than the iteration
 EXTRA = 10  # columns beyond those asked for: they decide how fast the block converges
-# Products before the first Rayleigh-Ritz; orthogonalising costs more than products if W is sparse
-DEPTH = 8
-SPARSE_DEPTH = 3
-SINGLE = 3000  # objects up to which one vector at a time is quicker than a block of them
-PROBES = 2  # vectors that look for eigenvalues that were missed
-MOST_PROBED = 60  # products that looking for them may take
-INVERSE_DEPTH = 5  # solves before one looks how far they led; another five follow if need be
-FEW = 300_000  # objects up to which triangular factors, whose size is not known before, are tried
-# Bandwidth over the root of n, up to which triangular factors cost less than a hundred products
-NARROW = 7.0
+
+
+T = TypeVar("T")
 
 
 class Spectrum(NamedTuple):
-    """Leading eigenpairs: ``values`` (k,) descending, ``vectors`` (n, k), the eigenvalue that
-    follows, and the worst residual.
-    """
+    """``values`` (k,) descending, ``vectors`` (n, k), the following value, the worst residual."""
 
     values: Any
     vectors: Any
@@ -65,27 +48,12 @@ class Spectrum(NamedTuple):
 def leading_eigenvectors(
     A: Any, k: int, *, tol: float | None = None, max_products: int = 4000, start: Any = None
 ) -> Spectrum:
-    """Eigenvectors of the ``k`` largest eigenvalues of a symmetric ``A``.
+    """Eigenvectors of the ``k`` largest eigenvalues of anything symmetric that multiplies.
 
-    Parameters
-    ----------
-    A : array, sparse array, operator or anything with ``shape`` and ``@``, of shape (n, n)
-        Symmetric, of norm about one (the tolerance is absolute).
-    k : int
-        Between 1 and n.
-    tol : float, optional
-        Largest residual |A v - lambda v| of an accepted vector; by default 1e-8 (float64) or 2e-5
-        (float32).
-    max_products : int
-        Passes over A at most (about); the residual reached is in the answer.
-    start : array of shape (n, p), optional
-        p > k independent columns close to the eigenvectors, which then take the place of the Krylov
-        space.
-
-    Returns
-    -------
-    Spectrum
-        Vectors have length one, and their largest entry is positive.
+    Vectors have length one, and their largest entry is positive. ``A`` has a norm of about one,
+    since ``tol``, the largest residual |A v - lambda v|, is absolute: 1e-8 by default (float32:
+    2e-5). ``max_products`` bounds the passes over A; ``start`` (n, p) are p > k independent columns
+    close to the eigenvectors, which take the place of the Krylov space.
     """
     n, dtype = A.shape[0], dtype_of(A)
     tol = (2e-5 if dtype == np.float32 else 1e-8) if tol is None else tol
@@ -93,37 +61,32 @@ def leading_eigenvectors(
         return _direct(A, k)
     largest = _largest(A)
     A, place = _compact(A)
-    with (
-        one_blas_thread() if sp.issparse(A) else nullcontext()
-    ):  # thin blocks gain nothing from threads
+    # Thin blocks gain nothing from threads.
+    with one_blas_thread() if sp.issparse(A) else nullcontext():
         if start is None and 0 < largest < np.inf:
             start = _inverted(A, k, largest, tol) if _narrow(A) else _lanczos(A, k, largest, tol)
         values, X, residuals = _converge(A, k, dtype, tol, max_products, start)
     if residuals is None:
         return _direct(A, k)
-    return Spectrum(
-        values[:k], _canonical(X[place, :k]), float(values[k]), float(residuals[:k].max())
-    )
+    worst = float(residuals[:k].max())
+    return Spectrum(values[:k], _canonical(X[place, :k]), float(values[k]), worst)
 
 
 def krylov_columns(k: int, n: int, *, sparse: bool) -> int:
-    """Columns (n,) that finding ``k`` eigenvectors keeps at one time.
-
-    The Krylov space, and what it was before its last block.
-    """
+    """Columns (n,) kept at one time: the Krylov space, and what it was before its last block."""
     p = k + EXTRA
-    return (
-        0
-        if n <= DIRECT or n < 4 * p
-        else p * (2 * min(SPARSE_DEPTH if sparse else DEPTH, n // (2 * p)) - 1)
-    )
+    return 0 if n <= DIRECT or n < 4 * p else p * (2 * _depth(p, n, sparse) - 1)
+
+
+def _depth(p: int, n: int, sparse: bool) -> int:
+    """Products before the first Rayleigh-Ritz; if W is sparse, orthogonalising costs more."""
+    return min(3 if sparse else 8, n // (2 * p))
 
 
 def _converge(
     A: Any, k: int, dtype: Any, tol: float, max_products: int, start: Any
 ) -> tuple[Any, Any, Any]:
-    """Ritz values, vectors and residuals: a Krylov space or the start first, then filter and
-    Rayleigh-Ritz by turns.
+    """Ritz values, vectors and residuals, by filter and Rayleigh-Ritz in turns.
 
     No residuals where there is no gap to converge by, so that LAPACK is cheaper.
     """
@@ -131,7 +94,7 @@ def _converge(
     multiplied, most = 0, _columns_of_lapack(A)
     if start is None:
         start = like(A, np.random.default_rng(0).standard_normal((n, p)).astype(dtype))
-        depth = min(SPARSE_DEPTH if sp.issparse(A) else DEPTH, n // (2 * p))
+        depth = _depth(p, n, sp.issparse(A))
     values, X, residuals, lowest = _rayleigh_ritz(A, namespace(start).linalg.qr(start)[0], depth)
     while float(residuals[:k].max()) > tol and max_products > 0:
         degree = _degree(values, residuals, k, lowest, tol)
@@ -145,19 +108,14 @@ def _converge(
 
 
 def _columns_of_lapack(A: Any) -> float:
-    """Columns that A could be multiplied with in the time that LAPACK takes for all of it.
-
-    Without limit where A is no plain matrix in memory, or too large for another copy.
-    """
+    """Columns to multiply A with in the time that LAPACK takes, which needs a small matrix."""
     W, n = (A.W if isinstance(A, Scaled) else A), A.shape[0]
     # 4 n^3 / 3 operations, half of them with vectors, which take three times as long
     return 2.0 * n if isinstance(W, np.ndarray) and n <= DENSE else np.inf
 
 
 def _compact(A: Any) -> tuple[Any, Any]:
-    """A sparse similarity with its scaling multiplied in and neighbours side by side in memory, and
-    where each object went.
-    """
+    """A sparse similarity, scaled, with neighbours side by side, and where each object went."""
     W = A.W if isinstance(A, Scaled) else A
     if not sp.issparse(W):
         return A, slice(None)
@@ -174,9 +132,7 @@ def _compact(A: Any) -> tuple[Any, Any]:
 
 
 def _largest(A: Any) -> float:
-    """A bound from above on the spectrum of a sparse similarity, exact for D^-1/2 W D^-1/2 (Collatz
-    and Wielandt).
-    """
+    """A bound from above on the spectrum of a sparse similarity (Collatz and Wielandt)."""
     W, scaling = (A.W, A.scaling) if isinstance(A, Scaled) else (A, 1.0)
     if not sp.issparse(W):
         return np.inf
@@ -184,30 +140,25 @@ def _largest(A: Any) -> float:
 
 
 def _narrow(A: Any) -> bool:
-    """Whether triangular factors of A stay sparse.
+    """Whether neighbours lie as close as on a graph of one or two dimensions.
 
-    Neighbours lie so close in memory as on a graph of one or two dimensions.
+    Triangular factors then cost less than a hundred products; their size is not known before.
     """
     n = A.shape[0]
     rows = np.repeat(np.arange(n, dtype=A.indices.dtype), np.diff(A.indptr))
-    return n <= FEW and int(np.abs(A.indices - rows).max()) <= NARROW * np.sqrt(n)
+    return n <= 300_000 and int(np.abs(A.indices - rows).max()) <= 7.0 * np.sqrt(n)
 
 
 def _inverted(A: Any, k: int, largest: float, tol: float) -> Any:
-    """Vectors close to the leading ones, from a Krylov space of (sigma - A)^-1 with sigma just
-    above the spectrum.
-
-    On such graphs A itself would have to be multiplied hundreds of times: they mix slowly.
-    """
+    """Vectors close to the leading ones, from a Krylov space of an inverse of sigma - A."""
     n = A.shape[0]
     shifted = sp.csc_array(sp.eye_array(n) * (largest * (1 + 1e-6)) - A, dtype=np.float64)
-    factors = splu(
-        shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-    )
+    symmetric = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+    factors = splu(shifted, permc_spec="MMD_AT_PLUS_A", **symmetric)
     inverse = LinearOperator(A.shape, matvec=factors.solve, matmat=factors.solve, dtype=np.float64)
     X = np.linalg.qr(np.random.default_rng(0).standard_normal((n, k + 2)))[0]
     for _ in range(2):
-        values, X, residuals, _ = _rayleigh_ritz(inverse, X, min(INVERSE_DEPTH, n // (2 * k + 4)))
+        values, X, residuals, _ = _rayleigh_ritz(inverse, X, min(5, n // (2 * k + 4)))
         # Another product with the inverse leaves A with this residual.
         if (residuals[: k + 1] <= 0.1 * tol * values[: k + 1] ** 2).all():
             break
@@ -218,14 +169,13 @@ def _lanczos(A: Any, k: int, largest: float, tol: float) -> Any:
     """The leading vectors by ARPACK, for few objects; None where the block method is safer.
 
     One vector at a time takes a tenth of the products, but may miss one of several equal
-    eigenvalues. Random vectors are therefore filtered beside those found: an eigenvalue that was
-    missed shows in them.
+    eigenvalues: that shows in random vectors, which are filtered beside those found.
     """
     n, rng = A.shape[0], np.random.default_rng(0)
-    if n > SINGLE or A.dtype != np.float64 or connected_components(A, directed=False)[0] > 1:
+    if n > 3000 or A.dtype != np.float64 or connected_components(A, directed=False)[0] > 1:
         return None
     try:
-        values, V = eigsh(_Product(A), k + 1, which="LA", tol=0.5 * tol, v0=rng.standard_normal(n))
+        values, V = eigsh(A, k + 1, which="LA", tol=0.5 * tol, v0=rng.standard_normal(n))
     except ArpackError:
         return None
     order = np.argsort(-values)
@@ -233,49 +183,28 @@ def _lanczos(A: Any, k: int, largest: float, tol: float) -> Any:
     lowest = -max(1.0, largest)
     stretch = np.arccosh(max(1 + 1e-7, 1 + 2 * (last - edge) / max(edge - lowest, 1e-7)))
     degree = int(np.log(100 * np.sqrt(n)) / stretch) + 1  # a missed vector stands out 50 times
-    if degree > MOST_PROBED:
+    if degree > 60:
         return None
-    P = rng.standard_normal((n, PROBES))
+    P = rng.standard_normal((n, 2))
     P = _filter(A, P - V @ (V.T @ P), degree, lowest, edge)
     P = np.linalg.qr(P - V @ (V.T @ P))[0]
     missed = np.linalg.eigvalsh(P.T @ (A @ P))[-1] > edge
     return None if missed else V
 
 
-class _Product(LinearOperator):
-    """A sparse matrix whose products ARPACK gets without checks, which take as long."""
-
-    def __init__(self, A: Any) -> None:
-        super().__init__(A.dtype, A.shape)
-        self.A = A
-
-    def _matvec(self, x: np.ndarray) -> Any:
-        return self.A @ x
-
-    def matvec(self, x: np.ndarray) -> Any:
-        """The product, unchecked."""
-        return self.A @ x
-
-
 def _degree(values: Any, residuals: Any, k: int, lowest: float, tol: float) -> int:
-    """Degree of the filter that brings the k-th residual below ``tol``, unless the other vectors
-    would be lost in rounding beside the first.
-    """
+    """Degree of the filter that brings the k-th residual below ``tol``, if rounding allows it."""
     edge = float(values[-1])
     first, last = float(values[0] + residuals[0]), float(values[k - 1])
-    stretch = [
-        np.arccosh(max(1 + 1e-7, (2 * value - edge - lowest) / (edge - lowest)))
-        for value in (first, last)
-    ]
+    ratios = ((2 * value - edge - lowest) / (edge - lowest) for value in (first, last))
+    stretch = [np.arccosh(max(1 + 1e-7, ratio)) for ratio in ratios]
     gain = np.clip(8 * float(residuals[:k].max()) / tol, 400, 2e5)
     room = 1e-4 / np.finfo(dtype_of(values)).eps
     return int(np.clip(min(np.log(gain) / stretch[1], np.log(room) / stretch[0]), 4, 400))
 
 
 def _filter(A: Any, X: Any, degree: int, lowest: float, edge: float) -> Any:
-    """Chebyshev polynomial of A times X, columns orthonormal: small on [lowest, edge], growing fast
-    above (Zhou and Saad 2007).
-    """
+    """Chebyshev polynomial of A times X, small on [lowest, edge] (Zhou and Saad 2007)."""
     xp = namespace(X)
     center, half = (edge + lowest) / 2, (edge - lowest) / 2
     previous, current = X, (A @ X - center * X) / half
@@ -290,9 +219,8 @@ def _filter(A: Any, X: Any, degree: int, lowest: float, edge: float) -> Any:
 
 
 def _rayleigh_ritz(A: Any, X: Any, depth: int) -> tuple[Any, Any, Any, float]:
-    """Rayleigh-Ritz on the span of X, A X, ..., A^(depth - 1) X: as many Ritz pairs as X has
-    columns, their residuals, and a bound from below on the spectrum (of a matrix whose norm is
-    about one).
+    """Rayleigh-Ritz on the span of X, A X, ..., A^(depth - 1) X: as many pairs as X has columns,
+    their residuals, and a bound from below on the spectrum of a matrix of norm about one.
     """
     xp = namespace(X)
     Q, p, columns = X, X.shape[1], []
@@ -305,13 +233,11 @@ def _rayleigh_ritz(A: Any, X: Any, depth: int) -> tuple[Any, Any, Any, float]:
             break
         Q, X = xp.concat([Q, following], axis=1), following
     m = Q.shape[1]
-    T = xp.concat(
-        [
-            xp.concat([C, xp.zeros((m - C.shape[0], C.shape[1]), dtype=C.dtype, device=C.device)])
-            for C in columns
-        ],
-        axis=1,
-    )
+    T = xp.zeros((m, m), dtype=Q.dtype, device=Q.device)
+    at = 0
+    for C in columns:
+        T[: C.shape[0], at : at + C.shape[1]] = C
+        at += C.shape[1]
     values, S = xp.linalg.eigh(xp.triu(T) + xp.triu(T, k=1).T)
     lowest = min(-1.0, 1.05 * float(values[0]))
     values, S = xp.flip(values, axis=0)[:p], xp.flip(S, axis=1)[:, :p]
@@ -320,10 +246,7 @@ def _rayleigh_ritz(A: Any, X: Any, depth: int) -> tuple[Any, Any, Any, float]:
 
 
 def _new_directions(Y: Any, Q: Any) -> Any:
-    """Orthonormal columns that span ``Y``, orthogonal to ``Q``.
-
-    Directions at rounding level are dropped.
-    """
+    """Orthonormal columns that span ``Y``, orthogonal to ``Q``, but for rounding errors."""
     xp = namespace(Y)
     X, R = xp.linalg.qr(Y)
     U, lengths, _ = xp.linalg.svd(R)
@@ -344,9 +267,8 @@ def _direct(A: Any, k: int) -> Spectrum:
     if len(values) < n - first:  # this driver may lose some of many equal ones
         values, vectors = xp.linalg.eigh(M)
     values, vectors = xp.flip(values, axis=0), xp.flip(vectors, axis=1)
-    return Spectrum(
-        values[:k], _canonical(vectors[:, :k]), float(values[k]) if k < n else -np.inf, 0.0
-    )
+    following = float(values[k]) if k < n else -np.inf
+    return Spectrum(values[:k], _canonical(vectors[:, :k]), following, 0.0)
 
 
 def _canonical(V: Any) -> Any:
@@ -355,3 +277,29 @@ def _canonical(V: Any) -> Any:
     size = xp.abs(V)
     first = xp.argmax(xp.astype(size >= 0.999 * xp.max(size, axis=0), xp.int8), axis=0)
     return V * xp.sign(xp.take_along_axis(V, first[None, :], axis=0))
+
+
+def waited(function: Callable[..., T], *arguments: Any) -> T:
+    """``function(*arguments)`` in a thread of its own, so that Ctrl-C takes effect at once.
+
+    The call itself goes on in its thread until it ends. The function must release Python's lock, as
+    NumPy's linear algebra does.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function(*arguments)
+    answer: list[T] = []
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            answer.append(function(*arguments))
+        except BaseException as error:  # raised again below
+            failure.append(error)
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(0.1)
+    if failure:
+        raise failure[0]
+    return answer[0]

@@ -18,46 +18,21 @@ proportion to the ratio of the eigenvalues).
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import NamedTuple
+from functools import lru_cache, partial
 
 import numpy as np
 
-__all__ = [
-    "ALIASES",
-    "FAMILIES",
-    "as_matrices",
-    "covariances",
-    "family_of",
-    "has_one_covariance",
-    "is_unit_free",
-    "kind_of",
-    "lies_within",
-    "n_covariance_parameters",
-    "n_parameters",
-    "raised",
-    "reduced",
-    "rounds",
-    "suited",
-]
+from ..array.arrays import native
 
 FAMILIES = (
     *("EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE"),
     *("VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "VVV"),
 )
 ALIASES = {"full": "VVV", "tied": "EEE", "diag": "VVI", "spherical": "VII"}
-FREEDOM = "IEV"  # letters of a name from the strictest to the freest
 # Families that keep their form under a change of units of single features; the others hold in
 # units that all features share.
 UNIT_FREE = ("EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVV", "VVV")
 AXIS_PARALLEL = ("EII", "VII", "EEI", "VEI", "EVI", "VVI")
-MOST_FULL = 48  # features up to which a search tries matrices for every component
-MOST_COMMON_AXES = 10  # and up to which it tries EVE and VVE, whose axes converge slowly
-INNER_STEPS = 200  # most steps of the iterative M steps; warm starts need a few of them
-INNER_TOL = 1e-9  # relative change of the variances at which they stop
-SMALLEST = 1e-300  # keeps logarithms of sums of squares finite
-RIDGE = 1e-12  # of the common matrix of VEE, relative to its volume
-SMALLEST_ANGLE = 1e-7  # of a rotation, at which common axes are settled
 
 
 def family_of(covariance_type: str) -> str:
@@ -67,11 +42,12 @@ def family_of(covariance_type: str) -> str:
 
 def suited(n: int, d: int) -> tuple[str, ...]:
     """Families that ``n`` objects of ``d`` features allow, the simplest first."""
-    if n <= d or d > 2 * MOST_FULL:  # steps of one common matrix cost d^2 for every object, too
+    if n <= d or d > 96:  # steps of one common matrix cost d^2 for every object, too
         return AXIS_PARALLEL
-    if d > MOST_FULL:
+    if d > 48:  # matrices for every component cost too much
         return (*AXIS_PARALLEL, "EEE")
-    return tuple(name for name in FAMILIES if d <= MOST_COMMON_AXES or name not in ("EVE", "VVE"))
+    # The common axes of EVE and VVE converge slowly.
+    return tuple(name for name in FAMILIES if d <= 10 or name not in ("EVE", "VVE"))
 
 
 def kind_of(family: str) -> str:
@@ -80,9 +56,7 @@ def kind_of(family: str) -> str:
 
 
 def is_unit_free(covariance_type: str) -> bool:
-    """Whether a mixture of the family is the same whatever the units of each feature; of "auto" it
-    is said too, since some of its families are.
-    """
+    """Whether a mixture of the family, or of one of "auto", is the same in any units."""
     return covariance_type == "auto" or family_of(covariance_type) in UNIT_FREE
 
 
@@ -95,7 +69,7 @@ def has_one_covariance(family: str) -> bool:
 def lies_within(name: str, other: str) -> bool:
     """Whether every covariance of a family belongs to the other: no letter of its name is freer."""
     pairs = zip(family_of(name), family_of(other), strict=True)
-    return all(FREEDOM.index(a) <= FREEDOM.index(b) for a, b in pairs)
+    return all("IEV".index(a) <= "IEV".index(b) for a, b in pairs)  # the strictest letter first
 
 
 def n_covariance_parameters(family: str, k: int, d: int) -> int:
@@ -117,54 +91,77 @@ def covariances(
     mass: np.ndarray,
     previous: np.ndarray | None = None,
     floor: float = 0.0,
-    n_steps: int = INNER_STEPS,
+    n_steps: int = 200,
 ) -> np.ndarray:
-    """Covariances of the family that maximise the expected log-likelihood.
+    """Covariances (k, d, d), (k, d) or (k,), by the kind of the family, of largest likelihood.
 
-    All arrays may have further axes in front: several mixtures at once, each for itself.
-
-    Parameters
-    ----------
-    family : str
-        One of ``FAMILIES``.
-    scatter : array of shape (k, d, d), or what ``reduced`` makes of it
-        Weighted sums of squares about the means. Where the kind of the family is "diag" the
-        diagonals (k, d) will do, where it is "spherical" the traces divided by d, (k,).
-    mass : array of shape (k,)
-        Sums of the responsibilities, all positive.
-    previous : array, optional
-        Covariances of the last step, shaped like the result: where iterative families begin.
-    floor : float
-        Least variance in any direction.
-    n_steps : int
-        Most steps of an iterative family (VEI, VEE, VEV, EVE, VVE). Every step improves the
-        criterion, so a few are enough inside EM, where ``previous`` is close.
-
-    Returns
-    -------
-    covariances : array of shape (k, d, d), (k, d) or (k,), by the kind of the family
+    ``scatter`` (k, d, d) are weighted sums of squares about the means, or what ``reduced`` makes of
+    them; ``mass`` (k,) the sums of the responsibilities. Iterative families (VEI, VEE, VEV, EVE,
+    VVE) begin at ``previous``, shaped like the result, and take ``n_steps`` at most: every step
+    improves the criterion, so a few are enough inside EM. ``floor`` is the least variance in any
+    direction. All arrays may have further axes in front: several mixtures, each for itself.
     """
-    kind = kind_of(family)
     if scatter.ndim == mass.ndim + 2:
         scatter = reduced(scatter, family)
-    if kind == "spherical":
-        if family[0] == "V":
-            return np.maximum(scatter / mass, floor)
-        pooled = scatter.sum(axis=-1, keepdims=True) / mass.sum(axis=-1, keepdims=True)
-        return np.broadcast_to(np.maximum(pooled, floor), scatter.shape)
-    step = _Step(mass, previous, floor, n_steps)
-    if kind == "diag":
-        return _variances(family[:2], scatter, step)
-    if family == "EEE":
-        pooled = scatter.sum(axis=-3, keepdims=True) / mass.sum(axis=-1)[..., None, None, None]
-        return np.broadcast_to(raised(pooled, floor), scatter.shape)
-    if family == "VVV":
-        return raised(scatter / mass[..., None, None], floor)
-    if family == "VEE":
-        return _proportional(scatter, step)
-    if family[2] == "V":
-        return _own_axes(family[:2], scatter, step)
-    return _common_axes(family[:2], scatter, step)
+    kind, k = kind_of(family), mass.shape[-1]
+    d = 1 if kind == "spherical" else scatter.shape[-1]
+    form = (k, d if kind == "full" else 1, d)
+    given = scatter.reshape(-1, *form), mass.reshape(-1, k)
+    before = [None] * len(given[1]) if previous is None else previous.reshape(-1, *form)
+    found = [
+        _of_one_mixture(family, d, *one, floor, n_steps) for one in zip(*given, before, strict=True)
+    ]
+    return np.stack(found).reshape(scatter.shape)
+
+
+def _of_one_mixture(
+    family: str,
+    d: int,
+    scatter: np.ndarray,
+    mass: np.ndarray,
+    previous: np.ndarray | None,
+    floor: float,
+    n_steps: int,
+) -> np.ndarray:
+    """The same for one mixture, all arrays (k, p, w), from the best of its starts."""
+    starts = [previous]
+    if previous is None:
+        starts = [scatter / mass[:, None, None]]
+        if family in ("EVE", "VVE"):
+            # Common axes may have several minima: those of every component are tried, too.
+            starts = [scatter, *(np.broadcast_to(one, scatter.shape) for one in scatter)]
+    step = partial(native("families").fitted, letters(family), turns(d), d, scatter, mass)
+    ends = [step(start, floor, n_steps) for start in starts]
+    return min(ends, key=lambda end: _criterion(end, scatter, mass)) if len(ends) > 1 else ends[0]
+
+
+def _criterion(matrices: np.ndarray, scatter: np.ndarray, mass: np.ndarray) -> float:
+    """sum_j  N_j log det Sigma_j + tr(W_j Sigma_j^-1), of flat matrices as far as numbers go."""
+    values, axes = np.linalg.eigh(matrices)
+    values = np.maximum(values, 1e-300)
+    spread = _diagonals(np.swapaxes(axes, 1, 2) @ scatter @ axes)
+    return float(np.sum(mass * np.log(values).sum(axis=1) + np.sum(spread / values, axis=1)))
+
+
+@lru_cache(maxsize=14)
+def letters(family: str) -> tuple[int, ...]:
+    """Numbers of the letters; a multiple of the identity is a diagonal matrix of one number."""
+    family = family if family[1] != "I" else 2 * family[0] + "I"
+    return tuple("EVI".index(letter) for letter in family)
+
+
+@lru_cache(maxsize=64)
+def turns(d: int) -> np.ndarray:
+    """All pairs of ``d`` axes (n, 2) in the order in which they are turned: a tournament."""
+    if d < 2:
+        return np.empty((0, 2), dtype=np.intp)
+    places = np.append(np.arange(d), [-1] * (d % 2)).astype(np.intp)
+    half, rounds = len(places) // 2, []
+    for _ in range(len(places) - 1):
+        pairs = np.sort([places[:half], places[::-1][:half]], axis=0)
+        rounds.append(pairs[:, pairs[0] >= 0].T)
+        places = np.concatenate([places[:1], places[-1:], places[1:-1]])
+    return np.concatenate(rounds)
 
 
 def reduced(matrices: np.ndarray, family: str) -> np.ndarray:
@@ -192,187 +189,9 @@ def raised(matrices: np.ndarray, floor: float) -> np.ndarray:
         return matrices
     except np.linalg.LinAlgError:
         values, axes = np.linalg.eigh(matrices)
-        return _composed(axes, np.maximum(values, floor))
-
-
-class _Step(NamedTuple):
-    """What every family is updated with; see ``covariances``."""
-
-    mass: np.ndarray
-    previous: np.ndarray | None
-    floor: float
-    n_steps: int
+        lifted = (axes * np.maximum(values, floor)[..., None, :]) @ np.swapaxes(axes, -1, -2)
+        return (lifted + np.swapaxes(lifted, -1, -2)) / 2.0
 
 
 def _diagonals(matrices: np.ndarray) -> np.ndarray:
     return np.diagonal(matrices, axis1=-2, axis2=-1)
-
-
-def _variances(letters: str, spread: np.ndarray, step: _Step) -> np.ndarray:
-    """Variances (k, d) along known axes from the sums of squares along them, by volume and
-    shape.
-    """
-    mass, previous, floor, n_steps = step
-    total = mass.sum(axis=-1)[..., None]
-    if letters == "EE":
-        pooled = np.maximum(spread.sum(axis=-2) / total, floor)
-        return np.broadcast_to(pooled[..., None, :], spread.shape)
-    means = np.maximum(spread / mass[..., None], max(floor, SMALLEST))
-    if letters == "VV":
-        return means
-    if letters == "EV":
-        sizes = _volumes(means)
-        volume = (mass * sizes).sum(axis=-1)[..., None, None] / total[..., None]
-        return np.maximum(volume * means / sizes[..., None], floor)
-    volumes = _volumes(means if previous is None else np.maximum(previous, max(floor, SMALLEST)))
-    for _ in range(n_steps):
-        shape = ((mass / volumes)[..., None, :] @ means)[..., 0, :]
-        shape = shape / _volumes(shape)[..., None]
-        before, volumes = volumes, np.mean(means / shape[..., None, :], axis=-1)
-        if np.all(np.abs(volumes - before) <= INNER_TOL * before):
-            break
-    return np.maximum(volumes[..., None] * shape[..., None, :], floor)
-
-
-def _volumes(variances: np.ndarray) -> np.ndarray:
-    """Geometric means along the last axis."""
-    return np.exp(np.mean(np.log(variances), axis=-1))
-
-
-def _composed(axes: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """Symmetric matrices (..., d, d) of variances (..., d) along axes (..., d, d)."""
-    matrices = (axes * variances[..., None, :]) @ np.swapaxes(axes, -1, -2)
-    return (matrices + np.swapaxes(matrices, -1, -2)) / 2.0
-
-
-def _own_axes(letters: str, scatter: np.ndarray, step: _Step) -> np.ndarray:
-    """EEV, VEV and EVV: every component has the principal axes of its own scatter."""
-    spread, axes = np.linalg.eigh(scatter)
-    if step.previous is not None and letters == "VE":
-        step = step._replace(previous=np.linalg.eigvalsh(step.previous))
-    return _composed(axes, _variances(letters, np.maximum(spread, 0.0), step))
-
-
-def _proportional(scatter: np.ndarray, step: _Step) -> np.ndarray:
-    """VEE: multiples of one matrix, which is updated in turn with the multiples."""
-    mass, previous, floor, n_steps = step
-    d = scatter.shape[-1]
-    least = max(floor, SMALLEST)
-    means = scatter / mass[..., None, None]
-    flat = means.reshape(*means.shape[:-2], d * d)
-    start = raised(means if previous is None else previous, least)
-    volumes = np.maximum(np.exp(np.linalg.slogdet(start)[1] / d), least)  # rounding left one at 0
-    share = mass / mass.sum(axis=-1)[..., None]
-    for _ in range(n_steps):
-        matrix = ((share / volumes)[..., None, :] @ flat).reshape(*mass.shape[:-1], d, d)
-        # The sum is of unit volume, but for flat scatter: a small ridge keeps that invertible.
-        ridge = RIDGE * (1.0 + np.abs(np.trace(matrix, axis1=-2, axis2=-1)) / d)
-        matrix = matrix + ridge[..., None, None] * np.eye(d)
-        matrix = matrix / np.exp(np.linalg.slogdet(matrix)[1] / d)[..., None, None]
-        inverse = np.linalg.inv(matrix).reshape(*mass.shape[:-1], d * d, 1)
-        before, volumes = volumes, np.maximum((flat @ inverse)[..., 0] / d, least)
-        if np.all(np.abs(volumes - before) <= INNER_TOL * before):
-            break
-    return raised(volumes[..., None, None] * matrix[..., None, :, :], floor)
-
-
-def _common_axes(letters: str, scatter: np.ndarray, step: _Step) -> np.ndarray:
-    """EVE and VVE: one set of axes, turned in pairs, in turn with the variances along them.
-
-    The criterion may have several minima: without a previous solution, the axes of every component
-    are tried beside those of their sum.
-    """
-    if step.previous is not None:
-        starts = [_principal_axes(step.previous)]
-    else:
-        own = np.linalg.eigh(scatter)[1]
-        starts = [_principal_axes(scatter), *np.moveaxis(own, -3, 0)]
-    ends = [_turned(axes, letters, scatter, step) for axes in starts]
-    axes, variances, value = ends[0]
-    for other in ends[1:]:
-        better = other[2] < value
-        value = np.where(better, other[2], value)
-        axes = np.where(better[..., None, None], other[0], axes)
-        variances = np.where(better[..., None, None], other[1], variances)
-    return _composed(axes[..., None, :, :], variances)
-
-
-def _turned(
-    axes: np.ndarray, letters: str, scatter: np.ndarray, step: _Step
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Common axes, the variances (k, d) along them and the criterion, from a first set of axes."""
-    axes, step = axes.copy(), step._replace(previous=None)
-    rotated = np.swapaxes(axes, -1, -2)[..., None, :, :] @ scatter @ axes[..., None, :, :]
-    variances = _variances(letters, _diagonals(rotated), step)
-    for _ in range(step.n_steps):
-        angle = _sweep(axes, rotated, 1.0 / variances)
-        variances = _variances(letters, _diagonals(rotated), step)
-        if angle <= SMALLEST_ANGLE:
-            break
-    spread = np.sum(_diagonals(rotated) / variances, axis=-1)
-    value = np.sum(step.mass * np.log(variances).sum(axis=-1) + spread, axis=-1)
-    return axes, variances, value
-
-
-def _principal_axes(matrices: np.ndarray) -> np.ndarray:
-    """Principal axes (d, d) of the sum of the matrices, each divided by its trace.
-
-    For covariances that have common axes these are the axes, unless shapes cancel; uneven weights
-    make that unlikely.
-    """
-    k = matrices.shape[-3]
-    sizes = np.maximum(np.trace(matrices, axis1=-2, axis2=-1), SMALLEST)
-    uneven = (1.0 + np.arange(k) / k) / sizes
-    return np.linalg.eigh(np.sum(uneven[..., None, None] * matrices, axis=-3))[1]
-
-
-def _sweep(axes: np.ndarray, rotated: np.ndarray, precisions: np.ndarray) -> float:
-    """Turn every pair of axes to its best angle, in place; the largest angle.
-
-    ``rotated`` (k, d, d) are the scatter matrices in the coordinates of the axes. The criterion of
-    two axes is  a cos 2t + b sin 2t  up to a constant, t the angle. Pairs without a common axis do
-    not touch each other and are turned together.
-    """
-    largest = 0.0
-    for one, other in rounds(axes.shape[-1]):
-        gap = precisions[..., one] - precisions[..., other]
-        difference = rotated[..., one, one] - rotated[..., other, other]
-        a = 0.5 * np.sum(gap * difference, axis=-2)
-        b = np.sum(gap * rotated[..., one, other], axis=-2)
-        # The criterion is least half a turn from where it is largest.
-        angle = np.where((a == 0.0) & (b == 0.0), 0.0, 0.5 * np.arctan2(-b, -a))
-        largest = max(largest, float(np.abs(angle).max(initial=0.0)))
-        c, s = np.cos(angle)[..., None, :], np.sin(angle)[..., None, :]
-        _turn(axes, one, other, c, s)
-        c, s = c[..., None, :, :], s[..., None, :, :]
-        _turn(rotated, one, other, c, s)
-        _turn(np.swapaxes(rotated, -1, -2), one, other, c, s)
-    return largest
-
-
-def _turn(
-    columns: np.ndarray, one: np.ndarray, other: np.ndarray, c: np.ndarray, s: np.ndarray
-) -> None:
-    """Rotate pairs of columns by angles of cosine ``c`` and sine ``s``, in place."""
-    first, second = columns[..., one], columns[..., other]
-    columns[..., one] = c * first + s * second
-    columns[..., other] = c * second - s * first
-
-
-@lru_cache(maxsize=64)
-def rounds(d: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """All pairs of ``d`` axes in rounds of disjoint pairs, as in a tournament."""
-    if d < 2:
-        return ()
-    places = list(range(d)) + [-1] * (d % 2)
-    rounds = []
-    for _ in range(len(places) - 1):
-        half = len(places) // 2
-        pairs = [
-            (min(a, b), max(a, b))
-            for a, b in zip(places[:half], places[::-1][:half], strict=True)
-            if min(a, b) >= 0
-        ]
-        rounds.append((np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])))
-        places = [places[0], places[-1], *places[1:-1]]
-    return tuple(rounds)

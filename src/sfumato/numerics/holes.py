@@ -5,20 +5,27 @@ With o the observed features of a row and P the inverse of Sigma_oo, padded with
     log N(x_o | mu_o, Sigma_oo),     E[x | x_o] = mu + Sigma P (x - mu),
     Cov[x | x_o] = Sigma - Sigma P Sigma
 
-Rows with the same pattern of missing values share P.
+Rows with the same pattern of missing values share P. Under one Gaussian of all rows, with the
+precision L = S^(-1) and h the features that are missing,
+
+    E[x_h | x_o] = m_h - L_hh^(-1) L_ho (x_o - m_o) ,     Cov[x_h | x_o] = L_hh^(-1)
+
+so that a row costs the cube of what is missing of it, not of the number of features.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from ..array.types import Weights
 from .distances import roots
 
-__all__ = ["Independent", "Marginal", "Patterns"]
-
-LOG_2PI = float(np.log(2.0 * np.pi))
+# Variance of an open direction, of the unit variance of whitened coordinates, below which it counts
+# as known: only where there are more features than coordinates, and then a third of the directions
+OPEN = 0.01
 PIECE = 512  # rows for which a matrix each is held at one time
 
 
@@ -49,16 +56,17 @@ class Patterns(NamedTuple):
 
 
 class Marginal(NamedTuple):
-    """One distribution beside rows with missing values: P (p, d, d), its log-determinants (p,),
-    P (x - mu) (b, d) and squared distances (b,) of what was observed.
+    """One distribution beside rows with missing values: P (p, d, d) and P (x - mu) (b, d); of
+    what was observed of every row (b,) the number, log det P and the squared distance.
     """
 
     mean: np.ndarray
     covariance: np.ndarray
     patterns: Patterns
     P: np.ndarray
-    log_det: np.ndarray
     V: np.ndarray
+    n_seen: np.ndarray
+    level: np.ndarray
     distance: np.ndarray
 
     @classmethod
@@ -71,21 +79,12 @@ class Marginal(NamedTuple):
         pieces = [slice(at, at + PIECE) for at in range(0, len(X), PIECE)] if len(P) > 1 else []
         each = [np.einsum("bij,bj->bi", P[patterns.of_row[at]], Y[at]) for at in pieces]
         V = np.concatenate(each) if pieces else Y @ P[0]
-        return cls(mean, covariance, patterns, P, log_det, V, np.sum(Y * V, axis=1))
-
-    @property
-    def n_seen(self) -> np.ndarray:
-        """Number of observed features of every row (b,)."""
-        return self.patterns.n_seen
-
-    @property
-    def level(self) -> np.ndarray:
-        """log det P (b,) of every row."""
-        return self.log_det[self.patterns.of_row]
+        known = patterns.n_seen, log_det[patterns.of_row], np.sum(Y * V, axis=1)
+        return cls(mean, covariance, patterns, P, V, *known)
 
     def log_density(self) -> np.ndarray:
         """log N (b,) of what was observed of every row."""
-        return 0.5 * (self.level - self.n_seen * LOG_2PI - self.distance)
+        return 0.5 * (self.level - self.n_seen * np.log(2.0 * np.pi) - self.distance)
 
     def expected(self) -> np.ndarray:
         """Expected rows (b, d) given what was seen of them."""
@@ -94,10 +93,7 @@ class Marginal(NamedTuple):
     def moments(
         self, X: np.ndarray, weights: np.ndarray, spread: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Expected weighted sums of the rows (d,) and of their products (d, d).
-
-        ``spread`` (b,) are the weights of what is not known of a row, if they are others.
-        """
+        """Expected sums of rows (d,) and products (d, d); ``spread`` weighs what is not known."""
         filled = np.where(np.isnan(X), self.expected(), X)
         spread = weights if spread is None else spread
         by_pattern = np.bincount(self.patterns.of_row, weights=spread, minlength=len(self.P))
@@ -107,35 +103,25 @@ class Marginal(NamedTuple):
 
 
 class Independent(NamedTuple):
-    """As ``Marginal``, with independent features of these variances (d,).
-
-    A product with the indicator of what was observed does for all patterns of missing values.
-    """
+    """As ``Marginal``, with independent features of these variances (d,)."""
 
     mean: np.ndarray
     variances: np.ndarray
     seen: np.ndarray
+    n_seen: np.ndarray
+    level: np.ndarray
     distance: np.ndarray
 
     @classmethod
     def of(cls, X: np.ndarray, mean: np.ndarray, variances: np.ndarray) -> Independent:
         """The distribution beside rows (b, d)."""
-        Y = np.nan_to_num(X - mean)
-        return cls(mean, variances, ~np.isnan(X), (Y * Y) @ (1.0 / variances))
-
-    @property
-    def n_seen(self) -> np.ndarray:
-        """Number of observed features of every row (b,)."""
-        return self.seen.sum(axis=1)
-
-    @property
-    def level(self) -> np.ndarray:
-        """Logarithms (b,) of the product of the observed precisions of every row."""
-        return -(self.seen @ np.log(self.variances))
+        Y, seen = np.nan_to_num(X - mean), ~np.isnan(X)
+        known = seen.sum(axis=1), -(seen @ np.log(variances)), (Y * Y) @ (1.0 / variances)
+        return cls(mean, variances, seen, *known)
 
     def log_density(self) -> np.ndarray:
         """log N (b,) of what was observed of every row."""
-        return 0.5 * (self.level - self.n_seen * LOG_2PI - self.distance)
+        return 0.5 * (self.level - self.n_seen * np.log(2.0 * np.pi) - self.distance)
 
     def moments(
         self, X: np.ndarray, weights: np.ndarray, spread: np.ndarray | None = None
@@ -144,3 +130,116 @@ class Independent(NamedTuple):
         filled = np.where(self.seen, X, self.mean)
         unknown = (weights if spread is None else spread) @ ~self.seen
         return weights @ filled, weights @ (filled * filled) + unknown * self.variances
+
+
+class Gaps(NamedTuple):
+    """What is not known of coordinates y (n, q): y = E[y] + F't with t standard normal.
+
+    ``pattern`` (n,) of every object is -1 without holes; ``spreads`` (P, r, q) holds F of each.
+    """
+
+    pattern: np.ndarray
+    spreads: np.ndarray
+
+    def take(self, rows: np.ndarray) -> Gaps | None:
+        """Some of the objects; None where nothing is missing of these."""
+        pattern = self.pattern[rows]
+        return Gaps(pattern, self.spreads) if (pattern >= 0).any() else None
+
+
+class Background(NamedTuple):
+    """The Gaussian of all objects: ``unit`` (p,) of the features, covariance (p, p) in units."""
+
+    unit: np.ndarray
+    covariance: np.ndarray
+
+    def complete(self, centred: np.ndarray, projection: np.ndarray) -> tuple[np.ndarray, Gaps]:
+        """Objects (n, p), less the mean, with their holes (NaN) as expected, and what is open of
+        their coordinates by ``projection`` (p, q).
+        """
+        missing = np.isnan(centred)
+        inverse, P = _precision(self.covariance), self.unit[:, None] * projection
+        patterns, which = np.unique(missing, axis=0, return_inverse=True)
+        most = min(int(patterns.sum(axis=1).max()), P.shape[1])
+        spreads = np.zeros((len(patterns), most, P.shape[1]))
+        scaled = np.where(missing, 0.0, centred / self.unit)
+        filled = scaled.copy()
+        for rows, holes in _by_number(missing):
+            filled[rows[:, None], holes] = _expected(scaled[rows], holes, inverse)[0]
+        for rows, holes in _by_number(patterns):
+            covariances = np.linalg.inv(inverse[holes[:, :, None], holes[:, None, :]])
+            F = np.swapaxes(np.linalg.cholesky(covariances), 1, 2) @ P[holes]
+            _, values, directions = np.linalg.svd(F, full_matrices=False)
+            # In whitened coordinates nothing is wider than one, but for rounding.
+            values = np.where(values**2 > OPEN, np.minimum(values, 1.0), 0.0)
+            spreads[rows, : values.shape[1]] = values[:, :, None] * directions
+        pattern = np.where(missing.any(axis=1), which.ravel(), -1)
+        return filled * self.unit, Gaps(pattern, spreads)
+
+
+def _precision(covariance: np.ndarray) -> np.ndarray:
+    """Inverse (p, p) of a covariance of features with unit variances or none."""
+    values, vectors = np.linalg.eigh(covariance)
+    # A ridge, since features that are combinations of others have no inverse.
+    return (vectors / (np.maximum(values, 0.0) + 1e-8)) @ vectors.T
+
+
+def _by_number(missing: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows (b,) with equally many missing features, and these (b, h), for every such number."""
+    counts = missing.sum(axis=1)
+    for number in np.unique(counts[counts > 0]):
+        rows = np.flatnonzero(counts == number)
+        yield rows, np.nonzero(missing[rows])[1].reshape(len(rows), int(number))
+
+
+def _expected(
+    centred: np.ndarray, holes: np.ndarray, inverse: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Expected values (b, h) and covariances (b, h, h) of ``holes`` (b, h), where rows are 0."""
+    covariances = np.linalg.inv(inverse[holes[:, :, None], holes[:, None, :]])
+    pulls = np.take_along_axis(centred @ inverse, holes, axis=1)
+    return -(covariances @ pulls[:, :, None])[:, :, 0], covariances
+
+
+def one_gaussian(X: np.ndarray, weights: Weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean (p,), units (p,) and covariance (p, p) in these units of the likeliest Gaussian for
+    objects (n, p) with holes (NaN), by EM; a unit is the spread of what was observed, or one.
+    """
+    missing = np.isnan(X)
+    own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
+    seen = np.maximum(own @ ~missing, np.finfo(float).tiny)
+    origin = own @ np.where(missing, 0.0, X) / seen
+    centred = np.where(missing, 0.0, X - origin)
+    spread = np.sqrt(own @ centred**2 / seen)
+    unit = np.where(spread > 0, spread, 1.0)
+    centred /= unit
+    mean, covariance = np.zeros(X.shape[1]), np.diag((spread > 0).astype(np.float64))
+    groups = list(_by_number(missing))
+    for _ in range(50):
+        before = mean, covariance
+        mean, covariance = _step(centred, own, groups, mean, _precision(covariance))
+        moved = max(np.abs(mean - before[0]).max(), np.abs(covariance - before[1]).max())
+        if moved < 1e-7:
+            break
+    return origin + unit * mean, unit, covariance
+
+
+def _step(
+    centred: np.ndarray,
+    own: np.ndarray,
+    groups: list[tuple[np.ndarray, np.ndarray]],
+    mean: np.ndarray,
+    inverse: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of the objects with their holes as the last Gaussian expects them."""
+    filled, extra = centred.copy(), np.zeros(inverse.shape)
+    for rows, holes in groups:
+        block = centred[rows] - mean
+        np.put_along_axis(block, holes, 0.0, axis=1)
+        expected, covariances = _expected(block, holes, inverse)
+        filled[rows[:, None], holes] = mean[holes] + expected
+        where = holes[:, :, None], holes[:, None, :]
+        np.add.at(extra, where, own[rows, None, None] * covariances)
+    mean = own @ filled / own.sum()
+    filled -= mean
+    return mean, ((filled.T * own) @ filled + extra) / own.sum()

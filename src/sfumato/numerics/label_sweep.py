@@ -20,18 +20,11 @@ import numpy as np
 
 from ..array.arrays import native
 from . import simplex
-from .label_products import each_block, gather, scatter
-from .label_table import Table, has_gaps
-
-__all__ = ["Moments", "brier_score", "constant", "moments", "objective", "place", "sweep"]
-
-N_PANELS = 16
+from .label_table import Table, each_block, gather, has_gaps, scatter
 
 
 class Moments(NamedTuple):
-    """Sums that a sweep keeps: M = H'U, S = U'U, and for each partition the part of S from the
-    objects it did not see.
-    """
+    """M = H'U, S = U'U, and for each partition the part of S from the objects it did not see."""
 
     M: np.ndarray
     S: np.ndarray
@@ -39,15 +32,12 @@ class Moments(NamedTuple):
 
 
 def moments(table: Table, U: np.ndarray) -> Moments:
-    """Sums of U over clusters, over objects, and over the objects unseen by each partition (of size
-    0 if there are none).
-    """
+    """Sums of U over clusters, objects, and objects unseen by each partition (none: size 0)."""
     k = U.shape[1]
     absent = np.zeros((table.codes.shape[1] if has_gaps(table) else 0, k, k))
-    for part in (
-        each_block(table, lambda rows: _absent(table, rows, U[rows])) if len(absent) else ()
-    ):
-        absent += part
+    if len(absent):
+        for part in each_block(table, lambda rows: _absent(table, rows, U[rows])):
+            absent += part
     heavy = _heavy(table, U)
     return Moments(scatter(table, heavy), U.T @ heavy, absent)
 
@@ -80,21 +70,14 @@ def constant(table: Table) -> float:
 def objective(
     table: Table, U: np.ndarray, sums: Moments | None = None, offset: float | None = None
 ) -> float:
-    """f(U), the squared loss over all raw observations, from sums over clusters.
-
-    ``offset`` is ``constant(table)`` where known.
-    """
+    """f(U), the squared loss over all observations; ``offset`` is ``constant(table)`` if known."""
     M, S, absent = moments(table, U) if sums is None else sums
     norms = np.einsum("ir,ir->i", U, U)
     own = _left_out(table)
     together = table.column_weight @ np.einsum("cr,cr->c", M, M) - own @ norms
-    squares = (
-        np.sum((S - absent) ** 2, axis=(1, 2))
-        if len(absent)
-        else np.full(len(table.weights), np.sum(S**2))
-    )
+    squares = np.sum((S - absent) ** 2, axis=(1, 2)) if len(absent) else np.sum(S**2)
     offset = constant(table) if offset is None else offset
-    return float(offset - 2.0 * together + table.weights @ squares - own @ norms**2)
+    return float(offset - 2.0 * together + np.sum(table.weights * squares) - own @ norms**2)
 
 
 def brier_score(table: Table, U: np.ndarray) -> float:
@@ -115,7 +98,7 @@ def sweep(table: Table, U: np.ndarray, offset: float | None = None) -> tuple[np.
         given = table.codes, table.offsets, table.weights, table.coverage
         native("labels").table_sweep(*given, U, *sums)
     else:
-        size = -(-len(U) // N_PANELS)
+        size = -(-len(U) // 16)
         for start in range(0, len(U), size):
             sums = _panel(table, slice(start, min(start + size, len(U))), U, sums)
     np.copyto(U, simplex.normalize(np.where(U < simplex.TINY, 0.0, U)))
@@ -133,16 +116,12 @@ def _panel(table: Table, rows: slice, U: np.ndarray, sums: Moments) -> Moments:
     curvature = total * S
     if len(absent):
         seen = part.seen() * table.weights
-        gradient -= np.einsum(
-            "ib,ibr->ir", seen, np.einsum("is,bsr->ibr", old, absent, optimize=True)
-        )
+        gradient -= np.einsum("ib,is,bsr->ir", seen, old, absent, optimize=True)
         curvature = curvature - np.einsum("b,brs->rs", table.weights, absent)
     inside = np.linalg.eigvalsh(old.T @ _heavy(part, old))[-1]
     curvature = curvature + total * (2.0 * inside + 1.0) * np.eye(k)
-    new = simplex.normalize(
-        np.clip(simplex.pair_steps(curvature, gradient, old.copy(), max(1, k // 2)), 0.0, None)
-    )
-    U[rows] = new
+    new = simplex.pair_steps(curvature, gradient, old.copy(), max(1, k // 2))
+    U[rows] = new = simplex.normalize(np.clip(new, 0.0, None))
     if len(absent):
         absent = absent + _absent(part, slice(None), new) - _absent(part, slice(None), old)
     S = S + new.T @ _heavy(part, new) - old.T @ _heavy(part, old)
@@ -150,9 +129,7 @@ def _panel(table: Table, rows: slice, U: np.ndarray, sums: Moments) -> Moments:
 
 
 def place(new: Table, sums: Moments) -> np.ndarray:
-    """Memberships of new objects with the fitted ones held: min of  sum_b w_b sum_{j in O_b} (x_j^b
-    - u'u_j)^2  over the simplex.
-    """
+    """Memberships of new objects that minimise f with the fitted ones held."""
     M, S, absent = sums
     B = gather(new, M)
     if not len(absent):

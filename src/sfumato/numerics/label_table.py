@@ -1,55 +1,35 @@
 """Evidence accumulation without an n x n matrix: the table of labels and its products.
 
 m partitions; h_b(i) is the label that partition b gave to object i, w_b its weight. With H the
-one-hot matrix of all labels, one
-column per cluster, and  s_i = (sum of w_b over the partitions that saw i)^(-1/2):
+one-hot matrix of all labels, one column per cluster, and
+s_i = (sum of w_b over the partitions that saw i)^(-1/2):
 
     C = diag(s) H diag(w) H' diag(s)
             coverage-scaled co-association: unit diagonal, exact without missing labels
 
 Every partition owns one column more than it has clusters: the unseen objects are there, and that
-column weighs nothing.
+column weighs nothing. Products follow the labels one by one, in blocks of rows on every core.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from ..array.arrays import native
 from ..array.rows import in_threads
+from ..array.types import Array, Weights
 from .eigen import Spectrum, leading_eigenvectors
-from .label_products import each_block, gather, one_hot, scatter
-
-__all__ = [
-    "FEW_PAIRS",
-    "SMALLEST_REGULARIZATION",
-    "Table",
-    "chance_level",
-    "degrees",
-    "encode",
-    "has_gaps",
-    "has_unseen_pairs",
-    "pair_counts",
-    "pair_shares",
-    "recode",
-    "regularization",
-    "reweight",
-    "separate_groups",
-    "spectrum",
-]
 
 # Similarity to all others together that every object gets at least, so that no degree is zero
 SMALLEST_REGULARIZATION = 1e-6
-APART = (
-    1.0 - 10 * SMALLEST_REGULARIZATION
-)  # eigenvalue above which nothing but SMALLEST_REGULARIZATION joins a group to the others
 # Of the mean similarity to all others together: clusters of two objects in a hundred stand
 REGULARIZATION = 0.04
-ROWS = 256  # of pairs that are counted in one go
 FEW_PAIRS = 2000  # objects up to which the matrix of all pairs is formed
 
 
@@ -57,9 +37,9 @@ class Table(NamedTuple):
     """Labels of n objects in m partitions.
 
     ``codes`` (n, m) in the smallest integers that hold them; ``offsets`` (m + 1,) where the columns
-    of each partition begin; ``column_weight`` (columns,) the weight of the partition, 0 in its
-    column of unseen objects; ``coverage`` (n,) the weight of the partitions that saw each object.
-    ``mass`` (n,) are the weights of the objects, None if all are one: a mass of v is v copies.
+    of each partition begin; ``column_weight`` (columns,), 0 in the columns of unseen objects;
+    ``coverage`` (n,), the weight of the partitions that saw each object; ``mass`` (n,), the weights
+    of the objects, None if all are one: a mass of v is v copies.
     """
 
     codes: np.ndarray
@@ -121,21 +101,12 @@ class Table(NamedTuple):
 def encode(
     labels: np.ndarray, weights: np.ndarray | None = None, sizes: np.ndarray | None = None
 ) -> Table:
-    """Table of integer labels (n, m), 0, 1, ... in every column and -1 for unseen.
-
-    ``sizes`` says how many each column may hold.
-    """
-    sizes = (
-        labels.max(axis=0).astype(np.int64) + 1
-        if sizes is None
-        else np.asarray(sizes, dtype=np.int64)
-    )
+    """Table of labels (n, m), -1 for unseen; ``sizes`` says how many each column may hold."""
+    sizes = np.asarray(labels.max(axis=0) + 1 if sizes is None else sizes, dtype=np.int64)
     weights = np.ones(len(sizes)) if weights is None else np.asarray(weights, dtype=np.float64)
     largest = int(sizes.max())
-    codes = np.empty(
-        labels.shape,
-        dtype=np.uint8 if largest < 2**8 else np.uint16 if largest < 2**16 else np.int32,
-    )
+    smallest = np.uint8 if largest < 2**8 else np.uint16 if largest < 2**16 else np.int32
+    codes = np.empty(labels.shape, dtype=smallest)
     coverage = np.zeros(len(labels))
     for column, (size, weight) in enumerate(zip(sizes, weights, strict=True)):
         missing = labels[:, column] < 0
@@ -166,28 +137,131 @@ def recode(table: Table, labels: np.ndarray) -> Table:
     return encode(np.where(labels < sizes, labels, -1), table.weights, sizes)
 
 
+def scatter(table: Table, U: Array, scale: Weights = None) -> Any:
+    """H'U (columns, k): the rows of U, times ``scale`` (n,), summed over every cluster."""
+    if in_torch(U):
+        return _scatter_in_torch(table, U if scale is None else scale[:, None] * U)
+    total = np.zeros((int(table.offsets[-1]), U.shape[1]), dtype=_real(U))
+
+    def part(rows: slice) -> np.ndarray:
+        sums, own = np.zeros_like(total), None if scale is None else scale[rows]
+        native("labels").scatter(table.codes[rows], table.offsets, U[rows], own, sums)
+        return sums
+
+    for sums in each_block(table, part):
+        total += sums
+    return total
+
+
+def gather(table: Table, V: Array, scale: Weights = None) -> Any:
+    """H diag(w) V (n, k): the rows of V summed over the clusters of an object, times ``scale``."""
+    if in_torch(V):
+        out = _gather_in_torch(table, V)
+        return out if scale is None else scale[:, None] * out
+    weighted = V * table.column_weight[:, None].astype(_real(V))
+    out = np.empty((table.codes.shape[0], V.shape[1]), dtype=_real(V))
+
+    def fill(rows: slice) -> None:
+        own = None if scale is None else scale[rows]
+        native("labels").gather(table.codes[rows], table.offsets, weighted, own, out[rows])
+
+    for _ in each_block(table, fill):
+        pass
+    return out
+
+
+def _real(V: Array) -> Any:
+    """The type of the sums."""
+    return np.float32 if V.dtype == np.float32 else np.float64
+
+
+def one_hot(table: Table, rows: slice, dtype: npt.DTypeLike) -> sp.csr_array:
+    """H (rows, columns) of some objects."""
+    columns = table.columns(rows)
+    n, m = columns.shape
+    starts = np.arange(0, n * m + 1, m, dtype=np.int32 if n * m < 2**31 else np.int64)
+    entries = np.ones(n * m, dtype=dtype), columns.reshape(-1), starts
+    return sp.csr_array(entries, shape=(n, int(table.offsets[-1])))
+
+
+def each_block(table: Table, function: Callable[[slice], Any]) -> Iterator[Any]:
+    """``function`` of blocks of rows on every core; blocks do not depend on the number of cores."""
+    n, m = table.codes.shape
+    size = max(1, max(2**18, 4 * int(table.offsets[-1])) // m)
+    blocks = [(slice(start, min(start + size, n)),) for start in range(0, n, size)]
+    yield from in_threads(function, blocks, None)
+
+
+def on_device(table: Table, device: Any) -> Table:
+    """The table with its labels in torch on a device, where they are read in every pass."""
+    import torch
+
+    codes = table.codes if table.codes.dtype == np.uint8 else table.codes.astype(np.int32)
+    return table._replace(codes=torch.from_numpy(np.ascontiguousarray(codes)).to(device))
+
+
+def in_torch(array: object) -> bool:
+    """Whether this is an array of torch, which may not be installed."""
+    return type(array).__module__.startswith("torch")
+
+
+def _blocks_in_torch(table: Table, entries: int, device: Any) -> Iterator[tuple[slice, Any]]:
+    """Blocks of rows and their labels on a device, with ``entries`` numbers made for each row."""
+    import torch
+
+    n, size = table.codes.shape[0], max(1, 2**28 // entries)
+    for start in range(0, n, size):
+        rows = slice(start, min(start + size, n))
+        codes: Any = table.codes[rows]
+        if isinstance(codes, np.ndarray):
+            codes = torch.from_numpy(codes.astype(np.int32)).to(device)
+        yield rows, codes
+
+
+def _scatter_in_torch(table: Table, U: Any) -> Any:
+    """H'U by one-hot products: atomic additions would depend on the order of the threads."""
+    import torch
+
+    sizes = np.diff(table.offsets)
+    m, widest = len(sizes), int(sizes.max())
+    total = torch.zeros((m, widest, U.shape[1]), dtype=U.dtype, device=U.device)
+    for rows, codes in _blocks_in_torch(table, m * widest, U.device):
+        labels = torch.arange(widest, device=U.device, dtype=codes.dtype)
+        total += (codes.T.contiguous()[:, None, :] == labels[:, None]).to(U.dtype) @ U[rows]
+    return total[torch.from_numpy(np.arange(widest) < sizes[:, None]).to(U.device)]
+
+
+def _gather_in_torch(table: Table, V: Any) -> Any:
+    """H diag(w) V by bags of columns."""
+    import torch
+
+    weighted = V * torch.from_numpy(table.column_weight).to(V.device, V.dtype)[:, None]
+    offsets = torch.from_numpy(table.offsets[:-1].astype(np.int32)).to(V.device)
+    n, m = table.codes.shape
+    out = torch.empty((n, V.shape[1]), dtype=V.dtype, device=V.device)
+    for rows, codes in _blocks_in_torch(table, m, V.device):
+        columns = codes.int() + offsets
+        out[rows] = torch.nn.functional.embedding_bag(columns, weighted, mode="sum")
+    return out
+
+
 def spectrum(
     table: Table, k: int, regularization: float = 0.0, start: np.ndarray | None = None
 ) -> tuple[Spectrum, np.ndarray]:
     """Leading eigenpairs of D^-1/2 C0 D^-1/2, and D^-1/2.
 
-    C0 is C without its diagonal, plus (``regularization`` + SMALLEST_REGULARIZATION) / n
-    everywhere: that an object was found with itself is no evidence, and counted as such it would
-    make a cluster of every object that the partitions tend to leave alone. Where the objects fall
-    into more than k groups that no partition joins, every choice of k directions among them solves
-    the problem; the vectors then say who is in which of the k largest. ``start`` (n, k) are vectors
-    close to the answer. Weights v of the objects make it  V^1/2 D^-1/2 C0 D^-1/2 V^1/2,  and n the
-    sum of them.
+    C0 is C without its diagonal, plus (``regularization`` + SMALLEST_REGULARIZATION) / n: that an
+    object was found with itself is no evidence, and would make a cluster of every object that the
+    partitions leave alone. Where there are more than k groups that no partition joins, the vectors
+    say who is in which of the k largest. ``start`` (n, k) are vectors close to the answer. Weights
+    v of the objects make it  V^1/2 D^-1/2 C0 D^-1/2 V^1/2,  and n the sum of them.
     """
     n, n_columns = table.codes.shape[0], int(table.offsets[-1])
-    s, degree, together = table.scale, degrees(table), regularization + SMALLEST_REGULARIZATION
+    degree, together = degrees(table), regularization + SMALLEST_REGULARIZATION
     scaling = (degree + together) ** -0.5
     rooted = scaling * table.root
-    t, column, own = (
-        s * rooted,
-        rooted[:, None],
-        (table.own * (table.coverage > 0) * scaling**2)[:, None],
-    )
+    t, column = table.scale * rooted, rooted[:, None]
+    own = (table.own * (table.coverage > 0) * scaling**2)[:, None]
 
     def product(V: np.ndarray) -> np.ndarray:
         out = gather(table, scatter(table, V, t), t)
@@ -200,9 +274,14 @@ def spectrum(
     if start is not None:
         start = np.hstack([start, np.random.default_rng(0).standard_normal((n, 2))])
     found = leading_eigenvectors(_operator(n, product), k, start=start)
-    if found.following > APART:
+    if _is_apart(found.following):
         found = _of_groups(table, found, k, degree)
     return found, scaling
+
+
+def _is_apart(eigenvalue: float) -> bool:
+    """Whether nothing but SMALLEST_REGULARIZATION joins a group to the others."""
+    return bool(eigenvalue > 1.0 - 10 * SMALLEST_REGULARIZATION)
 
 
 def _of_groups(table: Table, found: Spectrum, k: int, degree: np.ndarray) -> Spectrum:
@@ -212,9 +291,8 @@ def _of_groups(table: Table, found: Spectrum, k: int, degree: np.ndarray) -> Spe
     if len(sizes) > k:
         length = table.root * np.sqrt(degree + 1.0)
         members = (groups[:, None] == np.argsort(-sizes, kind="stable")[:k]) * length[:, None]
-        found = found._replace(
-            values=np.ones(k), vectors=members / np.linalg.norm(members, axis=0), following=1.0
-        )
+        vectors = members / np.linalg.norm(members, axis=0)
+        return found._replace(values=np.ones(k), vectors=vectors, following=1.0)
     return found
 
 
@@ -227,25 +305,20 @@ def degrees(table: Table) -> np.ndarray:
 
 
 def regularization(table: Table, bare: Spectrum) -> float:
-    """Similarity to all others together that is added for every object: a small share of the mean
-    degree, times 1 - l.
+    """Similarity that is added for every object: a small share of the mean degree, times 1 - l.
 
-    Without any, the few objects that coarse partitions leave alone become clusters, since cutting
-    them off cuts almost nothing (Qin and Rohe 2013 add the whole mean degree, which hides small
-    clusters). l, the first eigenvalue left out, is close to 1 where clusters are elongated chains
-    of short steps, in which similarities across a cluster must stay small. Clusters that no
-    partition joins need no regularization.
+    Without any, the few objects that coarse partitions leave alone become clusters (Qin and Rohe
+    2013 add the whole mean degree, which hides small clusters). l, the first eigenvalue left out,
+    is close to 1 where clusters are long chains of short steps, in which similarities across a
+    cluster must stay small. Clusters that no partition joins need no regularization.
     """
-    inside = 1.0 if bare.values[-1] > APART else min(max(bare.following, 0.0), 1.0)
+    inside = 1.0 if _is_apart(bare.values[-1]) else min(max(bare.following, 0.0), 1.0)
     mean = float(np.average(degrees(table), weights=table.mass))
     return REGULARIZATION * mean * (1.0 - inside)
 
 
 def separate_groups(table: Table) -> np.ndarray:
-    """The group (n,) of every object.
-
-    Two objects are in one if a chain of partitions joins them.
-    """
+    """The group (n,) of every object: two are in one if a chain of partitions joins them."""
     first = np.arange(len(table.codes))
     while True:
         before = first.copy()
@@ -259,9 +332,7 @@ def separate_groups(table: Table) -> np.ndarray:
 
 
 def _among_columns(table: Table, k: int, t: np.ndarray) -> np.ndarray:
-    """Leading eigenvectors of diag(t) C diag(t), diagonal and all, by way of the few clusters of
-    all partitions.
-    """
+    """Leading eigenvectors of diag(t) C diag(t), by way of the few clusters of all partitions."""
     root = np.sqrt(table.column_weight)[:, None]
     inverse = np.where(root > 0, 1.0 / np.where(root > 0, root, 1.0), 0.0)
 
@@ -279,11 +350,9 @@ def _operator(n: int, product: Callable[[np.ndarray], np.ndarray]) -> LinearOper
 
 
 def chance_level(table: Table) -> float:
-    """Second eigenvalue to expect of D^-1/2 C D^-1/2 if the partitions were independent: (1 +
-    sqrt(d / n))^2 / m.
+    """Second eigenvalue to expect if the partitions were independent, (1 + sqrt(d / n))^2 / m.
 
-    d counts the clusters of all partitions less one each (Marchenko and Pastur 1967, edge of the
-    spectrum).
+    d counts the clusters of all partitions less one each (Marchenko and Pastur 1967).
     """
     mass = np.ones(len(table.codes)) if table.mass is None else table.mass
     share = (mass @ table.coverage) / max(table.total * table.weights.sum(), np.finfo(float).tiny)
@@ -293,24 +362,18 @@ def chance_level(table: Table) -> float:
 
 
 def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """How often (by weight) two objects were put together, and were seen together: two n x n
-    matrices, or n x n of the other table.
-    """
+    """How often (by weight) pairs were put together, and seen together, (n, n) or (n, n other)."""
     right = table if other is None else other
     seen_together = _seen_together(table, right)
     if other is None and np.all(table.weights == 1.0):
         together, columns = np.empty(seen_together.shape), np.ascontiguousarray(table.codes.T)
-        blocks = [(slice(start, start + ROWS),) for start in range(0, len(together), ROWS)]
+        blocks = [(slice(start, start + 256),) for start in range(0, len(together), 256)]
         count = native("labels").equal_labels
         for _ in in_threads(lambda rows: count(columns, rows, together), blocks, None):
             pass
         if has_gaps(table):
-            together -= (
-                len(table.weights)
-                - table.coverage[:, None]
-                - table.coverage[None, :]
-                + seen_together
-            )
+            both_unseen = len(table.weights) - table.coverage[:, None] - table.coverage
+            together -= both_unseen + seen_together
         return together, seen_together
     left, right_hot = (one_hot(side, slice(None), np.float64) for side in (table, right))
     left.data = table.column_weight[left.indices]
@@ -318,9 +381,7 @@ def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, n
 
 
 def has_unseen_pairs(table: Table) -> bool:
-    """Whether some of (at most ``FEW_PAIRS``) objects that were seen at all were never seen
-    together.
-    """
+    """Whether some of (at most ``FEW_PAIRS``) seen objects were never seen together."""
     if not has_gaps(table):
         return False
     seen = np.flatnonzero(table.coverage > 0)
@@ -329,16 +390,12 @@ def has_unseen_pairs(table: Table) -> bool:
 
 
 def pair_shares(table: Table, other: Table | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The share (times together) / (times seen together) of every pair, and the divisor.
-
-    NaN for pairs that were never seen together.
-    """
+    """Times together / times seen together of every pair (NaN for none), and the divisor."""
     shares, seen = pair_counts(table, other)
     if seen.min(initial=np.inf) > 0:
         return np.divide(shares, seen, out=shares), seen
-    unseen = seen <= 0
-    np.divide(shares, seen, out=shares, where=~unseen)
-    shares[unseen] = np.nan
+    np.divide(shares, seen, out=shares, where=seen > 0)
+    shares[seen <= 0] = np.nan
     return shares, seen
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,27 +10,11 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from ..array.arrays import is_bfloat16, is_numpy, namespace
-from ..array.types import Array, Similarity
-
-__all__ = [
-    "Scaled",
-    "Shifted",
-    "Symmetric",
-    "as_dense",
-    "degrees",
-    "diagonal_of",
-    "dtype_of",
-    "like",
-    "magnitudes",
-    "normalized_operator",
-]
+from ..array.types import Array, Similarity, Weights
 
 
 class Symmetric(LinearOperator):
     """A symmetric operator that is defined by ``@`` with one vector or several as columns."""
-
-    def _matvec(self, x: np.ndarray) -> Any:
-        return self @ x.reshape(-1)
 
     def _matmat(self, X: Array) -> Any:
         return self @ X
@@ -39,9 +24,7 @@ class Symmetric(LinearOperator):
 
 
 class Scaled(Symmetric):
-    """diag(s) W diag(s) for any W that multiplies: an array, a sparse array, an operator, an array
-    on another device.
-    """
+    """diag(s) W diag(s) for any W that multiplies, also on another device."""
 
     def __init__(self, W: Similarity, scaling: Any) -> None:
         super().__init__(dtype_of(W), W.shape)
@@ -76,23 +59,62 @@ class Shifted(Symmetric):
 
     def toarray(self) -> Any:
         """The matrix itself, (n, n)."""
-        n = self.shape[0]
-        return self @ like(self.W, np.eye(n, dtype=self.dtype))
+        return self @ like(self.W, np.eye(self.shape[0], dtype=self.dtype))
+
+
+def _columns_in_blocks(W: Similarity) -> Iterator[tuple[slice, Any]]:
+    """Blocks of columns of what only multiplies, by products with the identity."""
+    m = W.shape[1]
+    for start in range(0, m, 256):
+        columns = slice(start, min(start + 256, m))
+        block = np.eye(m, columns.stop - start, -start, dtype=dtype_of(W))
+        yield columns, np.asarray(W @ block)
 
 
 def diagonal_of(W: Any) -> Any:
-    """The diagonal of ``W``, asked for or, where there is only a product, read off products with
-    blocks of the identity.
-    """
+    """The diagonal of ``W`` (n,), by products where it has no other way."""
     if not is_numpy(W):
         return namespace(W).linalg.diagonal(W)
     if hasattr(W, "diagonal"):
         return W.diagonal()
-    n, entries = W.shape[0], []
-    for start in range(0, n, 256):
-        block = np.eye(n, min(256, n - start), -start, dtype=dtype_of(W))
-        entries.append(np.sum(np.asarray(W @ block) * block, axis=0))
-    return np.concatenate(entries)
+    return np.concatenate([block[columns].diagonal() for columns, block in _columns_in_blocks(W)])
+
+
+def squared_norm(W: Any, left: Weights = None, right: Weights = None) -> float:
+    """sum_ij l_i r_j w_ij^2 of an array, a sparse array, a factored operator or another one."""
+    if hasattr(W, "factor"):
+        # |F R'|^2 = <F'F, R'R>: no product of the size of the similarity.
+        F, R = W.factor, getattr(W, "right", W.factor)
+        one = _gram(F, left)
+        other = one if R is F and left is right else _gram(R, right)
+        if sp.issparse(one):
+            return float(one.multiply(other).sum())
+        xp = namespace(one)
+        return float(xp.sum(xp.sum(one * other, axis=1), dtype=xp.float64))
+    n, m = W.shape
+    if sp.issparse(W) and left is None and right is None:
+        return float(W.data @ W.data)
+    if not sp.issparse(W) and (isinstance(W, np.ndarray) or not is_numpy(W)):
+        xp, total = namespace(W), 0.0
+        for start in range(0, n, max(1, -(-n // 16))):
+            rows = slice(start, start + max(1, -(-n // 16)))
+            squares = W[rows, :] ** 2
+            sums = xp.sum(squares, axis=1) if right is None else squares @ right
+            total += float(xp.sum(sums if left is None else left[rows] * sums, dtype=xp.float64))
+        return total
+    left, right = (np.ones(s) if v is None else v for s, v in ((n, left), (m, right)))
+    if sp.issparse(W):
+        return float(left @ (W.multiply(W) @ right))
+    return sum(
+        float(left @ (block**2 @ right[columns])) for columns, block in _columns_in_blocks(W)
+    )
+
+
+def _gram(F: Array, weights: Weights) -> Any:
+    """F' diag(v) F."""
+    if sp.issparse(F):
+        return F.T @ (F if weights is None else sp.diags_array(weights) @ F)
+    return F.T @ (F if weights is None else weights[:, None] * F)
 
 
 def dtype_of(W: Any) -> np.dtype:
@@ -109,7 +131,7 @@ def magnitudes(W: Any) -> Any:
     return np.abs(W) if isinstance(W, np.ndarray) and W.min(initial=0.0) < 0 else W
 
 
-def degrees(W: Any, weights: Any = None) -> Any:
+def degrees(W: Similarity, weights: Weights = None) -> Any:
     """Row sums W 1 (n,), or W v with weights v, in the type of W."""
     ones = like(W, np.ones(W.shape[0], dtype=dtype_of(W)) if weights is None else weights)
     if is_bfloat16(W):  # torch multiplies equal types only
@@ -118,7 +140,25 @@ def degrees(W: Any, weights: Any = None) -> Any:
     return sums.astype(dtype_of(W), copy=False) if isinstance(sums, np.ndarray) else sums
 
 
-def normalized_operator(W: Any, degree: Any = None, weights: Any = None) -> Scaled:
+def positive_degrees(W: Similarity, weights: Weights, name: str) -> Any:
+    """Degrees by the sizes of the entries; a similarity where all are zero, or one negative, is
+    refused by its ``name``.
+    """
+    degree = degrees(magnitudes(W), weights)
+    if bool((degree < 0).any()):
+        raise ValueError(
+            f"{name} has negative degrees (row sums): similarities must be nonnegative, e.g. shift "
+            "or clip them"
+        )
+    if not bool((degree > 0).any()):
+        raise ValueError(
+            f"{name} is zero everywhere: no object is similar to any other, so there is nothing to "
+            "cluster"
+        )
+    return degree
+
+
+def normalized_operator(W: Similarity, degree: Any = None, weights: Weights = None) -> Scaled:
     """D^-1/2 W D^-1/2; with weights v (V/D)^1/2 W (V/D)^1/2.
 
     An object without any similarity keeps a row of zeros.
@@ -136,14 +176,14 @@ def normalized_operator(W: Any, degree: Any = None, weights: Any = None) -> Scal
 def as_dense(W: Any) -> Any:
     """The matrix behind anything that multiplies.
 
-    An operator may have a ``toarray`` that knows more than its products, such as which entries are
-    unknown; it then says so by ``toarray_is_product``.
+    An operator whose ``toarray`` knows more than its products, such as which entries are unknown,
+    says so by ``toarray_is_product``.
     """
     if isinstance(W, np.ndarray) or not is_numpy(W):
         return W
     if hasattr(W, "toarray") and getattr(W, "toarray_is_product", True):
         return W.toarray()
-    return np.asarray(W @ np.eye(W.shape[0], dtype=dtype_of(W)))
+    return np.asarray(W @ np.eye(W.shape[1], dtype=dtype_of(W)))
 
 
 def like(W: Any, array: np.ndarray) -> Any:

@@ -1,15 +1,11 @@
-"""The doubly stochastic matrix F nearest to a similarity K, by its dual.
-
-One number y_i for each object.
+"""The doubly stochastic matrix F nearest to a similarity K, by its dual: one y_i per object.
 
     relative entropy   F_ij = exp(y_i) K_ij exp(y_j)           D(y) = 1/2 sum_ij F_ij    - sum_i y_i
     Frobenius          F_ij = max(0, K_ij + y_i + y_j)         D(y) = 1/4 sum_ij F_ij^2  - sum_i y_i
 
-An object of weight v counts as v copies in the sums.
-
-Both duals are convex, with gradient F 1 - 1 (row sums one: the minimum) and Hessian diag(h) + H,
-products only: F itself, or the pattern of its positive entries. So one Newton method with conjugate
-gradients serves both.
+An object of weight v counts as v copies in the sums. Both duals are convex, with gradient F 1 - 1
+(row sums one: the minimum) and Hessian diag(h) + H, products only: F itself, or the pattern of its
+positive entries. So one Newton method with conjugate gradients serves both.
 """
 
 from __future__ import annotations
@@ -23,8 +19,6 @@ from scipy.sparse.csgraph import connected_components, maximum_bipartite_matchin
 
 from ..array.arrays import namespace
 from ..array.types import Array, ArrayLike
-
-__all__ = ["Dual", "entropy_dual", "fixed_point", "frobenius_dual", "newton", "without_support"]
 
 
 class Dual(NamedTuple):
@@ -41,12 +35,8 @@ def entropy_dual(K: Any, y: np.ndarray, sums: Any = 1.0) -> Dual:
     xp = namespace(y)
     x = xp.exp(y)
     rows = x * (K @ x)
-    return Dual(
-        0.5 * float(xp.sum(rows)) - float(xp.sum(sums * y)),
-        rows - sums,
-        rows,
-        lambda v: rows * v + x * (K @ (x * v)),
-    )
+    value = 0.5 * float(xp.sum(rows)) - float(xp.sum(sums * y))
+    return Dual(value, rows - sums, rows, lambda v: rows * v + x * (K @ (x * v)))
 
 
 def frobenius_dual(K: np.ndarray, y: Array, weights: Any = None) -> Dual:
@@ -57,18 +47,13 @@ def frobenius_dual(K: np.ndarray, y: Array, weights: Any = None) -> Dual:
     positive = xp.astype(F > 0, F.dtype)
     # A row all zero has no curvature: one keeps its step finite.
     counts = v * xp.clip(positive @ v, min=1.0)
-    return Dual(
-        0.25 * float(xp.sum(v * ((F * F) @ v))) - float(xp.sum(v * y)),
-        v * (F @ v - 1),
-        counts,
-        lambda u: counts * u + v * (positive @ (v * u)),
-    )
+    value = 0.25 * float(xp.sum(v * ((F * F) @ v))) - float(xp.sum(v * y))
+    gradient = v * (F @ v - 1)
+    return Dual(value, gradient, counts, lambda u: counts * u + v * (positive @ (v * u)))
 
 
 def fixed_point(K: Any, x: np.ndarray, sums: Any = 1.0) -> Any:
-    """x <- sqrt(x sums / K x): contracts the error by (1 - lambda) / 2, lambda eigenvalues of F, so
-    at least by half if K is definite.
-    """
+    """x <- sqrt(x sums / K x), which contracts the error at least by half if K is definite."""
     return (x * sums / (K @ x)) ** 0.5
 
 
@@ -89,9 +74,7 @@ def newton(dual: Callable[[Any], Dual], y: ArrayLike, *, max_halvings: int = 50)
 
 
 def _conjugate_gradients(dual: Dual, b: Array, max_iter: int = 200) -> Any:
-    """Solve  Hessian v = b  to a tenth of |b| or better as b shrinks, preconditioned by the
-    Hessian's first part.
-    """
+    """Solve  Hessian v = b  to a tenth of |b| or better, preconditioned by its diagonal part."""
     xp = namespace(b)
     weight = 1.0 / xp.clip(dual.diagonal, min=float(xp.finfo(b.dtype).eps))
     v, r = xp.zeros_like(b), b
@@ -113,8 +96,7 @@ def _conjugate_gradients(dual: Dual, b: Array, max_iter: int = 200) -> Any:
 
 
 def without_support(K: Any) -> np.ndarray:
-    """Objects with a similarity that no doubly stochastic matrix of the same pattern can have (K
-    lacks total support).
+    """Objects with a similarity that no doubly stochastic matrix of the same pattern can have.
 
     A perfect matching turns the pattern into a directed graph; every link has to lie within a
     strong component of it.
@@ -130,8 +112,7 @@ def without_support(K: Any) -> np.ndarray:
     row_of = np.empty(n, dtype=np.intp)
     row_of[column_of] = np.arange(n)
     links = pattern.tocoo()
-    matched = sp.csr_array(
-        (np.ones(links.nnz, dtype=np.int8), (links.row, row_of[links.col])), shape=(n, n)
-    )
-    _, component = connected_components(matched, directed=True, connection="strong")
+    entries = np.ones(links.nnz, dtype=np.int8), (links.row, row_of[links.col])
+    matched = sp.csr_array(entries, shape=(n, n))
+    component = connected_components(matched, directed=True, connection="strong")[1]
     return np.unique(links.row[component[links.row] != component[row_of[links.col]]])

@@ -1,9 +1,8 @@
 """The simplex: rows that are nonnegative and sum to one.
 
 ``project`` is the nearest point, ``normalize`` divides by the row sum, ``softmax`` starts from
-logarithms, and
-``quadratic_program`` solves  min over the simplex of  u'Hu / 2 - b'u  for many rows at once, by an
-active set on the processor and by pair steps on devices.
+logarithms, and ``quadratic_program`` solves  min over the simplex of  u'Hu / 2 - b'u  for many rows
+at once, by an active set on the processor and by pair steps on devices.
 """
 
 from __future__ import annotations
@@ -15,16 +14,11 @@ import numpy as np
 from ..array.arrays import add_at, device, inplace, namespace, native
 from ..array.types import Array
 
-__all__ = ["draw", "normalize", "pair_steps", "project", "quadratic_program", "softmax"]
-
 TINY = 1e-15
 
 
 def normalize(U: Array) -> Any:
-    """Rows divided by their sums; a row without mass becomes uniform.
-
-    Rows sum to one to the last bit or two.
-    """
+    """Rows divided by their sums; a row without mass becomes uniform."""
     xp = namespace(U)
     total = xp.sum(U, axis=-1, keepdims=True)
     safe = xp.where(total > 0, total, xp.ones_like(total))
@@ -32,10 +26,7 @@ def normalize(U: Array) -> Any:
 
 
 def softmax(logits: Array) -> tuple[Any, Any]:
-    """Rows of exp(logits) divided by their sums, and the logarithms of those sums.
-
-    Overwrites ``logits``.
-    """
+    """Rows of exp(logits), overwritten, over their sums, and the logarithms of those sums."""
     xp = namespace(logits)
     top = xp.max(logits, axis=-1, keepdims=True)
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
@@ -47,9 +38,7 @@ def softmax(logits: Array) -> tuple[Any, Any]:
 
 
 def project(V: Array) -> Any:
-    """Nearest point of the simplex for every row (Held, Wolfe and Crowder 1974: sort, then one
-    threshold).
-    """
+    """Nearest point of the simplex for every row (Held, Wolfe and Crowder 1974)."""
     xp = namespace(V)
     k = V.shape[-1]
     with np.errstate(over="ignore"):
@@ -107,29 +96,18 @@ def pair_steps(H: Array, gradient: Array, U: Array, n_steps: int) -> Any:
     return U
 
 
-def quadratic_program(
-    H: Array, B: Array, U: Any | None = None, *, max_steps: int = 200, tol: float = 1e-12
-) -> Any:
+def quadratic_program(H: Array, B: Array, *, max_steps: int = 200, tol: float = 1e-12) -> Any:
     """Rows u (n, k) of the simplex that minimise u'Hu / 2 - b'u, one for every row b of ``B``.
 
-    Parameters
-    ----------
-    H : array of shape (k, k) or (n, k, k)
-        Positive semidefinite: one for all rows, or one for each.
-    B : array of shape (n, k)
-    U : array of shape (n, k), optional
-        Where the pair steps begin. NumPy arrays go to an active set, which is exact and needs no
-        start.
-    max_steps : int
-        Rounds of k / 2 pair steps at most.
-    tol : float
-        Largest violation of the optimality conditions, relative to the largest entries of H and B.
+    ``H`` (k, k) or (n, k, k) is positive semidefinite: one for all rows, or one for each. NumPy
+    arrays go to an active set, which is exact; others to at most ``max_steps`` rounds of k / 2 pair
+    steps, up to a violation of the optimality conditions of ``tol`` of the entries of H and B.
     """
     xp = namespace(B)
     if xp is np:
         return native("simplex").quadratic_programs(np.asarray(H), np.asarray(B))
     k = B.shape[1]
-    U = xp.full_like(B, 1.0 / k) if U is None else xp.asarray(U, dtype=B.dtype, copy=True)
+    U = xp.full_like(B, 1.0 / k)
     scale = xp.max(xp.abs(H)) + xp.max(xp.abs(B)) if B.shape[0] else 1.0
     for _ in range(max_steps):
         U = pair_steps(H, _rows_times(U, H) - B, U, max(1, k // 2))

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 from ..array.memory import reserve
@@ -28,8 +29,8 @@ from ..engine.similarity_base import NAMED
 from ..engine.structure import LEVEL, SEARCH_TESTS, Structure, assess
 from ..memberships import one_hot
 from ..metrics import adjusted_rand_index, fuzzy_silhouette
-from ..numerics import trees
-from ..numerics.eigen import degrees, leading_eigenvectors, normalized_operator
+from ..numerics.eigen import leading_eigenvectors
+from ..numerics.operators import degrees, normalized_operator
 from ..similarity import coassociation, knn
 from ._evidence import (
     Evidence,
@@ -62,6 +63,23 @@ def criterion_weights(information: ArrayLike) -> np.ndarray:
         return np.full(len(values), np.nan)
     weights = np.exp(-0.5 * (np.where(known, values, np.inf) - values[known].min()))
     return weights / weights.sum()
+
+
+def mean_agreement(
+    partitions: np.ndarray, labels: np.ndarray, weights: np.ndarray, mass: np.ndarray
+) -> float:
+    """Mean adjusted Rand index of labels (n,) to partitions (n, m), each on the objects that it saw
+    (those with labels other than -1); 0 at least.
+
+    ``weights`` (m,) are those of the partitions, ``mass`` (n,) those of the objects.
+    """
+    seen = partitions >= 0
+    indices = [
+        adjusted_rand_index(partitions[own, b], labels[own], sample_weight=mass[own])
+        for b, own in enumerate(seen.T)
+        if own.any()
+    ]
+    return max(0.0, float(np.average(indices, weights=weights[seen.any(axis=0)])))
 
 
 def prediction_strength(own: ArrayLike, predicted: ArrayLike) -> float:
@@ -302,13 +320,13 @@ def _tree(evidence: Evidence) -> np.ndarray:
     n, data = evidence.n_objects, evidence.data
     reserve((n, n), np.float64, "the distances for the linkage", "use criterion='held-out'")
     if isinstance(evidence, Features):
-        return trees.tree(data.toarray() if sp.issparse(data) else data, "average")
+        return linkage(data.toarray() if sp.issparse(data) else data, "average")
     W: Any = coassociation(data) if isinstance(evidence, Labelings) else data
     W = np.nan_to_num(W if isinstance(W, np.ndarray) else W.toarray())
     # Similarities relative to the largest one; 1e-300 only avoids 0 / 0.
     distances = 1 - (W + W.T) / max(2 * float(W.max()), 1e-300)
     np.fill_diagonal(distances, 0)
-    return trees.tree(squareform(np.clip(distances, 0, None), checks=False), "average")
+    return linkage(squareform(np.clip(distances, 0, None), checks=False), "average")
 
 
 def _ambiguity(trial: Trial, n_clusters: int) -> float:

@@ -1,6 +1,4 @@
-"""Cluster kernels: a transfer function of the spectrum that makes objects of one cluster similar,
-however far apart they are.
-"""
+"""Cluster kernels: a transfer of the spectrum that makes objects of one cluster similar."""
 
 from __future__ import annotations
 
@@ -15,25 +13,13 @@ from ..array.validation import check_choice, check_number
 from ..array.warn import warn
 from ..data.matrices import check_rows, check_similarity
 from ..numerics.distances import unit_rows
-from ..numerics.eigen import (
-    Spectrum,
-    degrees,
-    dtype_of,
-    leading_eigenvectors,
-    normalized_operator,
-)
-from ..numerics.operators import Symmetric, magnitudes
+from ..numerics.eigen import Spectrum, leading_eigenvectors
+from ..numerics.operators import Symmetric, dtype_of, normalized_operator, positive_degrees
 from .graphs import known_weights
-
-__all__ = ["ClusterKernel", "cluster_kernel"]
-
-TRANSFERS = ("linear", "step", "linear-step", "polynomial", "poly-step")
 
 
 class ClusterKernel(Symmetric):
-    """W~ = Z Z', never formed: ``factor`` holds Z (n, r), rows of length one.
-
-    ``extend`` places new objects.
+    """W~ = Z Z', never formed, Z with rows of length one; ``extend`` places new objects.
 
     Attributes
     ----------
@@ -48,12 +34,8 @@ class ClusterKernel(Symmetric):
         self, factor: Array, projection: ArrayLike, eigenvalues: ArrayLike, following: float
     ) -> None:
         super().__init__(dtype_of(factor), (factor.shape[0], factor.shape[0]))
-        self.factor, self.projection, self.eigenvalues, self.following = (
-            factor,
-            projection,
-            eigenvalues,
-            following,
-        )
+        self.factor, self.projection = factor, projection
+        self.eigenvalues, self.following = eigenvalues, following
 
     def __matmul__(self, X: Array) -> Any:
         return self.factor @ (self.factor.T @ X)
@@ -64,19 +46,12 @@ class ClusterKernel(Symmetric):
 
     def toarray(self) -> Any:
         """The matrix itself, (n, n)."""
-        n = self.shape[0]
-        reserve(
-            (n, n),
-            self.dtype,
-            "the cluster kernel as a dense matrix",
-            "keep it as an operator, or use its factor",
-        )
+        what = "the cluster kernel as a dense matrix"
+        reserve(self.shape, self.dtype, what, "keep it as an operator, or use its factor")
         return self.factor @ self.factor.T
 
     def extend(self, rows: Any) -> Any:
-        """Factor rows of new objects (Nystrom).
-
-        ``kernel.extend(rows) @ kernel.factor.T`` are their cluster-kernel similarities.
+        """Factor rows of new objects (Nystrom): times ``factor.T`` they are their similarities.
 
         Parameters
         ----------
@@ -146,51 +121,32 @@ def cluster_kernel(
     >>> bool(np.allclose(kernel.toarray(), np.kron(np.eye(2), np.ones((3, 3)))))
     True
     """
-    check_choice(transfer, "transfer", TRANSFERS)
+    transfers = ("linear", "step", "linear-step", "polynomial", "poly-step")
+    check_choice(transfer, "transfer", transfers)
     check_number(power, "power", low=0, strict=True)
     K = check_similarity(K, "K", signed=True)
     n = K.shape[0]
     weights = None if weights is None else known_weights(weights, n, zeros=True)
     if weights is not None and weights.max() > 1e100:  # only their ratios matter
         weights = weights / weights.max()
-    degree = _positive_degrees(K, weights)
+    degree = positive_degrees(K, weights, "K")
+    if n_isolated := int((degree == 0).sum()):
+        warn(
+            f"{n_isolated} of {n} objects have no similarity to any other: they keep similarity 0 "
+            "to everything"
+        )
     A = normalized_operator(K, degree, weights)
     above, spectrum = _spectrum(A, n, n_components, transfer, cut)
     _warn_if_cut_is_arbitrary(spectrum, above, transfer)
     xp = namespace(spectrum.values)
     values = xp.clip(spectrum.values, min=0.0)
     # Eigenvalues at rounding level have no reliable vectors; new objects would be divided by them.
-    usable = xp.where(
-        values > n * xp.finfo(values.dtype).eps * values[0], values, xp.ones_like(values)
-    )
-    phi = xp.where(
-        usable == values, _transferred(values, above, transfer, power), xp.zeros_like(values)
-    )
-    features = spectrum.vectors * phi**0.5
-    projection = A.scaling[:, None] * (features / usable)
+    usable = values > n * xp.finfo(values.dtype).eps * values[0]
+    phi = _transferred(values, above, transfer, power)
+    features = spectrum.vectors * xp.where(usable, phi, xp.zeros_like(values)) ** 0.5
+    divisors = xp.where(usable, values, xp.ones_like(values))
+    projection = A.scaling[:, None] * (features / divisors)
     return ClusterKernel(unit_rows(features), projection, spectrum.values, spectrum.following)
-
-
-def _positive_degrees(K: Array, weights: Any) -> Any:
-    """Degrees; similarities without any are refused or named in a warning."""
-    degree = degrees(magnitudes(K), weights)
-    n_isolated = int((degree <= 0).sum())
-    if bool((degree < 0).any()):
-        raise ValueError(
-            "K has negative degrees (row sums): similarities must be nonnegative, e.g. shift or "
-            "clip them"
-        )
-    if n_isolated == K.shape[0]:
-        raise ValueError(
-            "K is zero everywhere: no object is similar to any other, so there is nothing to "
-            "cluster"
-        )
-    if n_isolated:
-        warn(
-            f"{n_isolated} of {K.shape[0]} objects have no similarity to any other: they keep "
-            "similarity 0 to everything"
-        )
-    return degree
 
 
 def _spectrum(
@@ -216,19 +172,15 @@ def _down_to(A: ArrayLike, n: int, cut: float) -> Spectrum:
     """Eigenpairs with eigenvalues of at least ``cut``."""
     # Their number is not known in advance: ask for twice as many until the cut is reached.
     k = min(n, 8)
-    spectrum = leading_eigenvectors(A, k)
-    while spectrum.following >= cut:
+    found = leading_eigenvectors(A, k)
+    while found.following >= cut:
         k = min(n, 2 * k)
-        spectrum = leading_eigenvectors(A, k)
-    above = int((spectrum.values >= cut).sum())
+        found = leading_eigenvectors(A, k)
+    above = int((found.values >= cut).sum())
     if above == k:
-        return spectrum
-    return Spectrum(
-        spectrum.values[:above],
-        spectrum.vectors[:, :above],
-        float(spectrum.values[above]),
-        spectrum.residual,
-    )
+        return found
+    values, vectors = found.values[:above], found.vectors[:, :above]
+    return Spectrum(values, vectors, float(found.values[above]), found.residual)
 
 
 def _transferred(values: Array, above: int, transfer: str, power: float) -> Any:
@@ -243,9 +195,7 @@ def _transferred(values: Array, above: int, transfer: str, power: float) -> Any:
 
 
 def _warn_if_cut_is_arbitrary(spectrum: Spectrum, above: int, transfer: str) -> None:
-    """Warn where eigenvalues on both sides of the cut are equal: rounding then decides which
-    eigenvectors stay.
-    """
+    """Warn where rounding decides which eigenvectors stay, since those beside the cut are equal."""
     if transfer not in ("step", "linear-step") or above == spectrum.vectors.shape[0]:
         return
     last = float(spectrum.values[above - 1])
@@ -254,7 +204,6 @@ def _warn_if_cut_is_arbitrary(spectrum: Spectrum, above: int, transfer: str) -> 
     if last - spectrum.following <= rounding:
         warn(
             f"eigenvalues {above} and {above + 1} of the normalised similarity are equal "
-            f"({last:.6g}): it does not "
-            f"say which {above} directions to keep, so the cluster kernel of rank {above} is "
-            "arbitrary"
+            f"({last:.6g}): it does not say which {above} directions to keep, so the cluster "
+            f"kernel of rank {above} is arbitrary"
         )

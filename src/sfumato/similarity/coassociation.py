@@ -14,15 +14,11 @@ from ..array.arrays import namespace
 from ..array.labels import as_labels, check_labelings
 from ..array.memory import reserve
 from ..array.types import Array, ArrayLike
-from ..numerics import label_products
 from ..numerics import label_table as kernel
-
-__all__ = ["Coassociation", "coassociation"]
 
 
 def coassociation(L: ArrayLike, partition_weight: ArrayLike | None = None) -> Coassociation:
-    """Co-association of labelings as an operator (n, n) that multiplies in O(n m) and is never
-    formed.
+    """Co-association of labelings as an operator (n, n) that multiplies in O(n m).
 
     Entry (i, j) is  sum_b w_b [h_b(i) = h_b(j)] / sqrt(W_i W_j),  W_i the weight of the partitions
     that saw object i. Where every partition saw both objects this is the share of partitions that
@@ -60,16 +56,12 @@ def coassociation(L: ArrayLike, partition_weight: ArrayLike | None = None) -> Co
     labels = check_labelings(L)
     weights = check_partition_weight(partition_weight, labels.shape[1])
     table = kernel.encode(labels, weights)
-    L = as_labels(L)
-    categories = [
-        _representatives(labels[:, column], L[:, column]) for column in range(labels.shape[1])
-    ]
-    return Coassociation(table, categories)
+    columns = zip(labels.T, as_labels(L).T, strict=True)
+    return Coassociation(table, [_representatives(codes, given) for codes, given in columns])
 
 
 class Coassociation(LinearOperator):
-    """Coverage-scaled co-association  diag(s) H diag(w) H' diag(s)  of n objects, by products with
-    the table of labels only.
+    """Coverage-scaled co-association  diag(s) H diag(w) H' diag(s)  of n objects.
 
     Attributes
     ----------
@@ -81,26 +73,14 @@ class Coassociation(LinearOperator):
         self.table, self.categories = table, categories
 
     def to(self, device: Any) -> Coassociation:
-        """The same operator with its labels in torch on ``device``.
-
-        It multiplies torch arrays there.
-        """
-        from ..numerics.label_table_torch import on_device
-
-        return Coassociation(on_device(self.table, device), self.categories)
+        """The same operator with its labels in torch on ``device``, for torch arrays there."""
+        return Coassociation(kernel.on_device(self.table, device), self.categories)
 
     def __matmul__(self, V: ArrayLike) -> Any:
-        return (
-            _multiply(self.table, self.table, V)
-            if type(V).__module__.startswith("torch")
-            else super().__matmul__(V)
-        )
+        return self._matmat(V) if kernel.in_torch(V) else super().__matmul__(V)
 
-    def _matmat(self, V: ArrayLike) -> np.ndarray:
+    def _matmat(self, V: Any) -> np.ndarray:
         return _multiply(self.table, self.table, V)
-
-    def _matvec(self, v: np.ndarray) -> np.ndarray:
-        return self._matmat(v.reshape(-1, 1))[:, 0]
 
     def _adjoint(self) -> Coassociation:
         return self
@@ -110,13 +90,9 @@ class Coassociation(LinearOperator):
     @property
     def factor(self) -> sp.csr_array:
         """Sparse F (n, clusters of all partitions) with F F' equal to this operator."""
-        columns = self.table.columns()
-        n, m = columns.shape
-        values = np.sqrt(self.table.column_weight)[columns] * self.table.scale[:, None]
-        F = sp.csr_array(
-            (values.reshape(-1), columns.reshape(-1), np.arange(0, n * m + 1, m)),
-            shape=(n, int(self.table.offsets[-1])),
-        )
+        F = kernel.one_hot(self.table, slice(None), np.float64)
+        values = np.sqrt(self.table.column_weight)[F.indices]
+        F.data = values * np.repeat(self.table.scale, np.diff(F.indptr))
         # Unseen objects stand in columns of weight zero.
         F.eliminate_zeros()
         return F
@@ -127,24 +103,13 @@ class Coassociation(LinearOperator):
 
     @property
     def toarray_is_product(self) -> bool:
-        """Whether ``toarray`` is what the operator multiplies by.
-
-        Not where some labels are missing.
-        """
+        """Whether ``toarray`` is what the operator multiplies by: not where labels are missing."""
         return not kernel.has_gaps(self.table)
 
     def toarray(self) -> np.ndarray:
-        """Exact ratios (times together) / (times seen together), (n, n).
-
-        NaN for pairs never seen together.
-        """
-        n = self.shape[0]
-        reserve(
-            (3, n, n),
-            np.float64,
-            "the explicit co-association matrix",
-            "keep the operator, which only multiplies",
-        )
+        """Times together / times seen together, (n, n); NaN for pairs never seen together."""
+        what = "the explicit co-association matrix"
+        reserve((3, *self.shape), np.float64, what, "keep the operator, which only multiplies")
         return kernel.pair_shares(self.table)[0]
 
     def rows(self, L: np.ndarray) -> LinearOperator:
@@ -174,9 +139,7 @@ class Coassociation(LinearOperator):
 
 
 class Rows(LinearOperator):
-    """Co-association of new objects (rows) with known ones (columns), plus a number ``constant`` in
-    every entry.
-    """
+    """Co-association of new objects (rows) with known ones (columns), plus a ``constant``."""
 
     def __init__(self, new: kernel.Table, known: kernel.Table, constant: float = 0.0) -> None:
         super().__init__(np.dtype(np.float64), (new.codes.shape[0], known.codes.shape[0]))
@@ -185,9 +148,6 @@ class Rows(LinearOperator):
     def _matmat(self, V: Array) -> np.ndarray:
         return _multiply(self.new, self.known, V) + self.constant * V.sum(axis=0)
 
-    def _matvec(self, v: np.ndarray) -> np.ndarray:
-        return self._matmat(v.reshape(-1, 1))[:, 0]
-
     def _adjoint(self) -> Rows:
         return Rows(self.known, self.new, self.constant)
 
@@ -195,8 +155,8 @@ class Rows(LinearOperator):
 
 
 class Shares(LinearOperator):
-    """Exact ratios (times together) / (times seen together) of the objects of one table (rows) and
-    of another (columns), 0 for pairs never seen together; blocks of rows are made for each product.
+    """Times together / times seen together of the objects of two tables, 0 for pairs never seen
+    together; blocks of rows are made for each product.
     """
 
     def __init__(self, left: kernel.Table, right: kernel.Table) -> None:
@@ -220,9 +180,6 @@ class Shares(LinearOperator):
             [self.block(slice(low, min(low + size, n))) @ V for low in range(0, n, size)]
         )
 
-    def _matvec(self, v: np.ndarray) -> np.ndarray:
-        return self._matmat(v.reshape(-1, 1))[:, 0]
-
     def _adjoint(self) -> Shares:
         return Shares(self.right, self.left)
 
@@ -231,13 +188,13 @@ class Shares(LinearOperator):
 
 def _multiply(left: kernel.Table, right: kernel.Table, V: Any) -> np.ndarray:
     here, there = left.scale, right.scale
-    if type(V).__module__.startswith("torch"):
+    if kernel.in_torch(V):
         xp = namespace(V)
         here, there = (xp.asarray(side, dtype=V.dtype, device=V.device) for side in (here, there))
     else:
         V = np.asarray(V)
         V = V if V.dtype in (np.float32, np.float64) else V.astype(np.float64)
-    return label_products.gather(left, label_products.scatter(right, V, there), here)
+    return kernel.gather(left, kernel.scatter(right, V, there), here)
 
 
 def check_partition_weight(
@@ -277,15 +234,10 @@ def _representatives(codes: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _known_codes(known: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Codes of labels in a column whose known labels, in the order of their codes, are ``known``;
-    -1 for others.
-    """
-    both = (
-        (known, labels)
-        if known.dtype.kind == labels.dtype.kind
-        else (known.astype(object), labels.astype(object))
-    )
-    codes = check_labelings(np.concatenate(both)[:, None])[:, 0]
+    """Codes of labels by those that are ``known``, in the order of their codes; -1 for others."""
+    if known.dtype.kind != labels.dtype.kind:
+        known, labels = known.astype(object), labels.astype(object)
+    codes = check_labelings(np.concatenate([known, labels])[:, None])[:, 0]
     # The last entry stands for code -1, so that unseen labels stay unseen.
     lookup = np.full(codes.max() + 2, -1, dtype=np.int32)
     lookup[codes[: len(known)]] = np.arange(len(known))

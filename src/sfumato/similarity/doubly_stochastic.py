@@ -1,7 +1,4 @@
-"""Similarities whose rows sum to one.
-
-The doubly stochastic matrix nearest to a given similarity.
-"""
+"""Similarities whose rows sum to one: the doubly stochastic matrix nearest to a given one."""
 
 from __future__ import annotations
 
@@ -19,17 +16,12 @@ from ..data.matrices import check_rows, check_similarity
 from ..numerics.operators import Scaled, Shifted, as_dense, degrees, dtype_of
 from ..numerics.scaling import entropy_dual, fixed_point, frobenius_dual, newton, without_support
 
-__all__ = ["DoublyStochastic", "doubly_stochastic", "least_squares_shifts", "shifted_rows"]
-
 
 class DoublyStochastic(Scaled):
     """F = diag(x) K diag(x), never formed, with row sums one; ``scaling`` holds x (n,)."""
 
     def extend(self, rows: Any) -> Any:
-        """Rows of new objects, from their original similarities (n_new, n).
-
-        Scaled like the others, sums one (0 where there is none).
-        """
+        """Rows of new objects, from their similarities (n_new, n), scaled to sums of one (or 0)."""
         rows = check_rows(rows, self.shape[0], "rows")
         if sp.issparse(rows):
             scaled = sp.csr_array(rows) @ sp.diags_array(self.scaling)
@@ -117,11 +109,8 @@ def _scale(
     v = 1.0 if weights is None else xp.asarray(weights, dtype=degree.dtype)
     _refuse(np.flatnonzero(to_numpy(degree) <= 0), "have no similarity to any object")
     if isinstance(W, np.ndarray) or sp.issparse(W):
-        _refuse(
-            without_support(W),
-            "have a similarity that no doubly stochastic matrix can share (the matrix lacks total "
-            "support)",
-        )
+        why = "have a similarity that no doubly stochastic matrix can share (no total support)"
+        _refuse(without_support(W), why)
     z, before = v * degree**-0.5, np.inf
     for _ in range(max_iter):
         error = xp.abs(z / v * (W @ z) - 1)
@@ -135,18 +124,20 @@ def _scale(
         else:
             z = xp.exp(newton(lambda y: entropy_dual(W, y, v), xp.log(z)))
         before = worst
-    _refuse(
-        np.flatnonzero(~(to_numpy(error) <= tol)),  # NaN among them
-        f"do not reach a row sum of one within {tol:g} in max_iter={max_iter} steps",
-    )
+    far = np.flatnonzero(~(to_numpy(error) <= tol))  # NaN among them
+    _refuse(far, f"do not reach a row sum of one within {tol:g} in max_iter={max_iter} steps")
     raise AssertionError
+
+
+def named(objects: np.ndarray) -> str:
+    """The first five objects, for a message."""
+    return ", ".join(map(str, objects[:5])) + (", ..." if objects.size > 5 else "")
 
 
 def _refuse(objects: np.ndarray, why: str) -> None:
     if objects.size:
-        named = ", ".join(map(str, objects[:5])) + (", ..." if objects.size > 5 else "")
         raise ValueError(
-            f"W cannot be made doubly stochastic: {objects.size} objects ({named}) {why}. "
+            f"W cannot be made doubly stochastic: {objects.size} objects ({named(objects)}) {why}. "
             "Leave them out, or give every object some similarity to itself, e.g. W + 0.01 * I"
         )
 
@@ -155,13 +146,8 @@ def least_squares_shifts(
     W: Similarity, weights: Weights = None, tol: float | None = None, max_iter: int = 500
 ) -> np.ndarray:
     """y (n,) of the nearest matrix in the Frobenius norm, F_ij = max(0, W_ij + y_i + y_j)."""
-    n = W.shape[0]
-    reserve(
-        (n, 3 * n),
-        dtype_of(W),
-        "the nearest matrix in the Frobenius norm",
-        "use 'relative-entropy', which forms nothing",
-    )
+    n, what = W.shape[0], "the nearest matrix in the Frobenius norm"
+    reserve((n, 3 * n), dtype_of(W), what, "use 'relative-entropy', which forms nothing")
     K, tol = as_dense(W), _tolerance(W) if tol is None else tol
     v = np.ones(n, dtype=K.dtype) if weights is None else weights.astype(K.dtype)
     total = v.sum()
@@ -174,9 +160,7 @@ def least_squares_shifts(
 
 
 def shifted_rows(rows: np.ndarray, y: np.ndarray, weights: Weights = None) -> np.ndarray:
-    """Rows max(0, w_j + y_j + t) of new objects, t such that they sum to one by weight: a
-    projection on the simplex. An object similar to nothing stays so.
-    """
+    """Rows max(0, w_j + y_j + t) of new objects, with t such that they sum to one by weight."""
     A = rows + y
     v = np.ones(A.shape[1]) if weights is None else weights
     order = np.argsort(-A, axis=1, kind="stable")
@@ -199,8 +183,7 @@ def _move_diagonal(W: Similarity) -> Any:
     if (F.diagonal() < 0).any():
         warn(
             f"the diagonal of W - D + I is negative for {int((F.diagonal() < 0).sum())} objects: "
-            "methods that need "
-            "nonnegative similarities cannot use it; scale W down or use "
+            "methods that need nonnegative similarities cannot use it; scale W down or use "
             "divergence='relative-entropy'"
         )
     return F

@@ -21,20 +21,8 @@ from ..array.types import Array, ArrayLike
 from ..array.validation import check_number, refuse_overflow
 from ..array.warn import warn
 from ..data.features import refuse_unseen
+from ..numerics.distances import unit_rows
 from .operators import Factored
-
-__all__ = [
-    "cosine",
-    "finder_of",
-    "gaussian",
-    "knn",
-    "known_weights",
-    "links",
-    "neighbor_distances",
-    "reach",
-    "self_tuning",
-    "shares",
-]
 
 
 def gaussian(
@@ -65,7 +53,7 @@ def gaussian(
     X, Y = _features(X, Y)
     if bandwidth is None:
         distances = neighbor_distances(X if Y is None else Y, 10, weights=weights)
-        bandwidth = _positive(_median(distances, weights))
+        bandwidth = float(_positive(np.array([_median(distances, weights)]))[0])
     else:
         bandwidth = check_number(bandwidth, "bandwidth", low=0, strict=True)
     W = _squared_distances(X, Y)
@@ -105,10 +93,9 @@ def self_tuning(
     X, Y = _features(X, Y)
     check_number(n_neighbors, "n_neighbors", low=1, integer=True)
     known = X if Y is None else Y
-    scale_known = _positive_each(neighbor_distances(known, n_neighbors, weights=weights))
-    scale_new = scale_known
+    scale_known = scale_new = _positive(neighbor_distances(known, n_neighbors, weights=weights))
     if Y is not None:
-        scale_new = _positive_each(neighbor_distances(known, n_neighbors, X, weights=weights))
+        scale_new = _positive(neighbor_distances(known, n_neighbors, X, weights=weights))
     W = _squared_distances(X, Y)
     W /= -scale_new[:, None]
     W /= scale_known[None, :]
@@ -164,13 +151,11 @@ def knn(
         graph = shares(*reach(finder, None, n_neighbors, weights), n_neighbors, weights, known)
         graph.data *= 0.5
         return sp.csr_array(graph + graph.T)
-    return links(finder, X, known, n_neighbors, weights)
+    return links(finder, X, n_neighbors, weights)
 
 
 def cosine(X: ArrayLike, Y: ArrayLike | None = None) -> Factored:
-    """Cosines of the angles between rows, as an operator of rank p.
-
-    Never formed, and signed if the features are.
+    """Cosines of the angles between rows, as an operator of rank p, signed if the features are.
 
     Parameters
     ----------
@@ -196,12 +181,8 @@ def cosine(X: ArrayLike, Y: ArrayLike | None = None) -> Factored:
 
 def _features(X: Any, Y: Any, *, missing: bool = False, distances: bool = True) -> tuple[Any, Any]:
     """Checked features, and those of the known objects; fit for distances, if asked."""
-    options: dict[str, Any] = {
-        "accept_sparse": "csr",
-        "accept_large_sparse": True,
-        "dtype": [np.float64, np.float32],
-        "ensure_all_finite": "allow-nan" if missing else True,
-    }
+    options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+    options["ensure_all_finite"] = "allow-nan" if missing else True
     with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused, not warned of
         X = check_array(X, input_name="X", **options)
         Y = None if Y is None else check_array(Y, input_name="Y", **options)
@@ -211,9 +192,7 @@ def _features(X: Any, Y: Any, *, missing: bool = False, distances: bool = True) 
     known = X if Y is None else Y
     if missing and isinstance(known, np.ndarray):
         refuse_unseen(known)
-    if Y is None:
-        return X, None
-    if X.shape[1] != Y.shape[1]:
+    if Y is not None and X.shape[1] != Y.shape[1]:
         raise ValueError(
             f"X has {X.shape[1]} features but Y has {Y.shape[1]}: they must describe the same "
             "features"
@@ -223,12 +202,8 @@ def _features(X: Any, Y: Any, *, missing: bool = False, distances: bool = True) 
 
 def _squared_distances(X: Any, Y: Any) -> np.ndarray:
     known = X if Y is None else Y
-    reserve(
-        (X.shape[0], known.shape[0]),
-        X.dtype,
-        "a dense similarity matrix",
-        "use similarity='cluster-kernel' or 'knn', which stay sparse",
-    )
+    fix = "use similarity='cluster-kernel' or 'knn', which stay sparse"
+    reserve((X.shape[0], known.shape[0]), X.dtype, "a dense similarity matrix", fix)
     if not sp.issparse(known):
         center = known.mean(axis=0)
         X, Y = X - center, None if Y is None else Y - center
@@ -236,9 +211,7 @@ def _squared_distances(X: Any, Y: Any) -> np.ndarray:
 
 
 def _median(values: np.ndarray, weights: Any) -> float:
-    """The median; with weights that of the copies, the mean of the two middle ones where their
-    number is even.
-    """
+    """The median; with weights that of the copies."""
     if weights is None:
         return float(np.median(values))
     order = np.argsort(values, kind="stable")
@@ -248,42 +221,27 @@ def _median(values: np.ndarray, weights: Any) -> float:
     return float(values[order[low]] + values[order[min(high, values.size - 1)]]) / 2
 
 
-def _positive(scale: float) -> float:
-    if scale > 0:
-        return float(scale)
-    warn("most objects coincide with their neighbours: a bandwidth of 1 is used")
-    return 1.0
-
-
-def _positive_each(scales: np.ndarray) -> np.ndarray:
-    """Objects with as many copies as neighbours get the smallest positive scale."""
+def _positive(scales: np.ndarray) -> np.ndarray:
+    """Objects with as many copies as neighbours get the smallest positive scale, or one."""
     positive = scales[scales > 0]
-    floor = positive.min() if positive.size else _positive(0.0)
-    return np.maximum(scales, floor)
+    if not positive.size:
+        warn("most objects coincide with their neighbours: a bandwidth of 1 is used")
+    return np.maximum(scales, positive.min() if positive.size else 1.0)
 
 
 def _unit_rows(X: Any) -> Any:
     """Rows of length one; divided by their largest entry first, whose square may overflow."""
-    if sp.issparse(X):
-        largest = np.asarray(np.abs(X).max(axis=1).todense()).ravel()
-        X = sp.csr_array(X)
-        # Divided, not multiplied: one over a very small number is infinite.
-        divisors = np.repeat(np.where(largest > 0, largest, 1.0), np.diff(X.indptr))
-        X = sp.csr_array((X.data / divisors.astype(X.dtype), X.indices, X.indptr), shape=X.shape)
-        length = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-        return sp.csr_array(sp.diags_array(1.0 / np.where(length > 0, length, 1.0)) @ X)
-    largest = np.abs(X).max(axis=1, keepdims=True)
-    X = X / np.where(largest > 0, largest, 1.0).astype(X.dtype)
-    length = np.linalg.norm(X, axis=1, keepdims=True)
-    return X / np.where(length > 0, length, 1.0).astype(X.dtype)
+    if not sp.issparse(X):
+        return unit_rows(X)
+    # Divided, not multiplied: one over a very small number is infinite.
+    X, counts = sp.csr_array(X), np.diff(X.indptr)
+    largest = np.asarray(np.abs(X).max(axis=1).todense()).ravel()
+    data = X.data / np.repeat(np.where(largest > 0, largest, 1.0), counts).astype(X.dtype)
+    scaled = sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
+    length = np.sqrt(np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel())
+    return sp.csr_array(sp.diags_array(1.0 / np.where(length > 0, length, 1.0)) @ scaled)
 
 
-FEW = 2000  # objects below which starting threads costs more than the search
-# Features up to which a tree of SciPy finds ten neighbours first: it takes a sixth of the time of
-# scikit-learn's search at 150 x 4, half at 1000 x 8, three quarters at 20 000 x 2 and as long at
-# 3000 x 14 (normal clusters).
-FEW_FEATURES = 12
-LEAF = 48  # objects of a leaf
 Finder = Any  # has kneighbors(rows, q), as scikit-learn's searches
 
 
@@ -292,26 +250,22 @@ class Tree:
 
     def __init__(self, known: np.ndarray, workers: int) -> None:
         self._fit_X, self._workers = known, workers
-        self._tree = cKDTree(known, leafsize=LEAF, balanced_tree=False)
+        self._tree = cKDTree(known, leafsize=48, balanced_tree=False)
 
     def kneighbors(self, rows: np.ndarray, q: int) -> tuple[np.ndarray, np.ndarray]:
         """Distances and indices (n, q) of the nearest objects, ascending."""
-        distance, index = self._tree.query(rows, range(1, q + 1), workers=self._workers)
-        return distance, index
+        return self._tree.query(rows, range(1, q + 1), workers=self._workers)
 
 
 def neighbor_distances(
     known: Any, n_neighbors: int, queries: Any = None, *, weights: Any = None
 ) -> np.ndarray:
-    """Distance to the n-th neighbour (n,).
-
-    An object is not its own neighbour, but its copies are.
-    """
+    """Distance to the n-th neighbour (n,); an object is none of its own, but its copies are."""
     n = known.shape[0]
     weights = None if weights is None else known_weights(weights, n)
     if n == 1 and queries is None:
         return np.ones(1)
-    finder = _finder(known, n)
+    finder = finder_of(known, known, "euclidean")
     if weights is None:
         if queries is None:
             return finder.kneighbors(known, min(n_neighbors, n - 1) + 1)[0][:, -1]
@@ -339,17 +293,11 @@ def known_weights(weights: Any, n: int, *, zeros: bool = False) -> np.ndarray:
     return weights
 
 
-def _finder(known: Any, n_queries: int) -> Finder:
-    """A search for Euclidean neighbours."""
-    jobs = -1 if n_queries > FEW else 1
-    if isinstance(known, np.ndarray) and known.shape[1] <= FEW_FEATURES:
-        return Tree(known, jobs)
-    return NearestNeighbors(n_jobs=jobs).fit(known)
-
-
 def finder_of(known: Any, queries: Any, metric: str) -> Finder:
     """A search among the known objects, which leaves missing values out."""
     missing = any(not sp.issparse(part) and np.isnan(part).any() for part in (known, queries))
+    # With few objects, starting threads costs more than the search.
+    jobs = -1 if queries.shape[0] > 2000 else 1
     if missing and metric != "euclidean":
         raise ValueError(f"metric={metric!r} takes no missing values: use 'euclidean', or impute")
     for part in (known, queries) if missing else ():
@@ -359,13 +307,14 @@ def finder_of(known: Any, queries: Any, metric: str) -> Finder:
                 f"X has no measured value in {empty.size} row{'s' * (empty.size > 1)} (first: row "
                 f"{empty[0]}): drop {'them' if empty.size > 1 else 'it'}"
             )
-    if metric == "euclidean" and not missing:
-        return _finder(known, queries.shape[0])
-    jobs = -1 if queries.shape[0] > FEW else 1
+    # SciPy's tree takes a sixth of the time of scikit-learn's search at 150 x 4, half at 1000 x 8,
+    # three quarters at 20 000 x 2 and as long at 3000 x 14 (normal clusters).
+    few_features = isinstance(known, np.ndarray) and known.shape[1] <= 12
+    if metric == "euclidean" and not missing and few_features:
+        return Tree(known, jobs)
+    metric_of = "nan_euclidean" if missing else metric
     try:
-        return NearestNeighbors(metric="nan_euclidean" if missing else metric, n_jobs=jobs).fit(
-            known
-        )
+        return NearestNeighbors(metric=metric_of, n_jobs=jobs).fit(known)
     except (ValueError, TypeError) as error:
         raise ValueError(f"metric={metric!r} does not work on these features: {error}") from error
 
@@ -373,8 +322,7 @@ def finder_of(known: Any, queries: Any, metric: str) -> Finder:
 def reach(
     finder: Finder, queries: Any, n_neighbors: float, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and indices (n, q) of so many neighbours that their weights add up to
-    ``n_neighbors``, where they can.
+    """Distances and indices (n, q) of neighbours whose weights add up to ``n_neighbors``.
 
     Without queries these are the known objects, each of which finds itself first.
     """
@@ -398,25 +346,24 @@ def shares(
         starts = np.arange(0, index.size + 1, n_neighbors, dtype=index.dtype)
         ones = np.ones(index.size, dtype=known.dtype)
         # In order, which makes sums of sparse arrays twice as fast.
-        return sp.csr_array(
-            (ones, np.sort(index, axis=1).ravel(), starts), shape=(len(index), weights.size)
-        )
+        entries = ones, np.sort(index, axis=1).ravel(), starts
+        return sp.csr_array(entries, shape=(len(index), weights.size))
     weight = weights[index]
     before = np.cumsum(weight, axis=1) - weight
     share = np.clip((n_neighbors - before) / weight, 0.0, 1.0)
     share[np.isnan(distance)] = 0.0
-    starts = np.arange(0, share.size + 1, share.shape[1])
-    graph = sp.csr_array(
-        (share.ravel().astype(known.dtype), index.ravel(), starts),
-        shape=(len(index), weights.size),
-    )
+    return _graph(share.astype(known.dtype), index, weights.size)
+
+
+def _graph(weight: np.ndarray, index: np.ndarray, m: int) -> sp.csr_array:
+    """Links (n, m) of these weights (n, q) to these objects (n, q)."""
+    starts = np.arange(0, weight.size + 1, weight.shape[1])
+    graph = sp.csr_array((weight.ravel(), index.ravel(), starts), shape=(len(index), m))
     graph.eliminate_zeros()
     return graph
 
 
-def links(
-    finder: Finder, X: Array, known: Array, n_neighbors: int, weights: np.ndarray
-) -> sp.csr_array:
+def links(finder: Finder, X: Array, n_neighbors: int, weights: np.ndarray) -> sp.csr_array:
     """Half a link to each neighbour, half from each known object that would count x among its own.
 
     The latter are sought among five times as many neighbours (and at least 64).
@@ -426,21 +373,13 @@ def links(
     distance, index = reach(finder, X, max(5 * n_neighbors, 64), weights)
     own = _distance_at(distance, index, n_neighbors, weights)
     weight = 0.5 * (distance <= own[:, None]) + 0.5 * (distance <= farthest[index])
-    starts = np.arange(0, weight.size + 1, weight.shape[1])
-    rows = sp.csr_array(
-        (weight.ravel().astype(X.dtype), index.ravel(), starts), shape=(X.shape[0], known.shape[0])
-    )
-    rows.eliminate_zeros()
-    return rows
+    return _graph(weight.astype(X.dtype), index, weights.size)
 
 
 def _distance_at(
     distance: np.ndarray, index: np.ndarray, mass: float, weights: np.ndarray
 ) -> np.ndarray:
-    """Distance (n,) at which the weights of the neighbours add up to ``mass``.
-
-    The largest where they do not.
-    """
+    """Distance (n,) at which the weights of neighbours add up to ``mass``, or the largest."""
     enough = np.cumsum(weights[index], axis=1) >= mass * (1 - 1e-12)
     last = np.where(enough.any(axis=1), enough.argmax(axis=1), index.shape[1] - 1)
     found = np.take_along_axis(distance, last[:, None], axis=1)[:, 0]

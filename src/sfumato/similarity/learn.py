@@ -29,24 +29,12 @@ from ..array.validation import check_number, refuse_overflow, refuse_underflow
 from ..array.warn import warn
 from ..data.constraints import check_pairs
 from ..data.matrices import check_similarity
+from ..numerics.eigen import waited
 from ..numerics.operators import as_dense
-from ..numerics.waiting import waited
-
-__all__ = [
-    "gaussian",
-    "learn_scales",
-    "neighbor_cost",
-    "pair_cost_gradient",
-    "scale_gradient",
-    "spectral_cost",
-    "spectral_cost_gradient",
-]
+from .doubly_stochastic import named
+from .graphs import gaussian
 
 Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
-START_WIDTHS = (1.0, 2.0, 4.0)
-N_NESTED = 2  # number of starts with few features
-NESTED_WIDTHS = (2.0, 4.0, 8.0)  # the fewer features, the narrower the kernel
-SILENT = -6.0  # logarithm of the scale of a feature that such a start leaves out
 
 
 @documented
@@ -104,7 +92,7 @@ def learn_scales(
     spread[spread == 0] = 1.0
     sets = [(X / spread, y) for X, y in sets]
 
-    flat = [np.full(spread.size, np.log(width / np.sqrt(spread.size))) for width in START_WIDTHS]
+    flat = [np.full(spread.size, np.log(width / np.sqrt(spread.size))) for width in (1.0, 2.0, 4.0)]
     guided = [_descend(neighbor_cost, sets, start, 0.0, max_iter, tol).x for start in flat]
     nested = _nested(guided, _objective(spectral_cost, sets, penalty))
     starts = (*flat, *guided, *nested)
@@ -160,41 +148,44 @@ def spectral_cost_gradient(W: Similarity, labels: ArrayLike) -> tuple[float, np.
             f"objects, got {known.size}"
         )
     part = dense[np.ix_(rows, rows)]
-    degree, least = part.sum(axis=1), 1e-100  # the derivative divides by the square of a degree
-    if not (degree > least * max(degree.max(), 1.0)).all():
-        lonely = rows[degree.argmin()]
-        raise ValueError(f"object {lonely} has no similarity to any labelled object: leave it out")
+    _refuse_lonely(part, rows, "labelled object")
     value, slope = waited(spectral_cost, part, own)
     gradient = np.zeros_like(dense)
     gradient[np.ix_(rows, rows)] = (slope + slope.T) / 2
     return value, gradient
 
 
+def _refuse_lonely(W: np.ndarray, rows: np.ndarray, others: str) -> None:
+    """Refuse objects without similarities: the derivative divides by the square of a degree."""
+    degree = W.sum(axis=1)
+    if not (degree > 1e-100 * max(degree.max(), 1.0)).all():
+        lonely = rows[degree.argmin()]
+        raise ValueError(f"object {lonely} has no similarity to any {others}: leave it out")
+
+
 def _nested(guided: list[np.ndarray], objective: Objective) -> list[np.ndarray]:
-    """The best starts with the 1, 2, 4, ... features of the largest scales alone: from all features
+    """The two best starts with the 1, 2, 4, ... features of the largest scales alone: from all
     together, a descent often ends before the scales of irrelevant features vanish.
     """
     candidates = []
     for scales in guided:
         order, size = np.argsort(-scales, kind="stable"), 1
         while size < scales.size:
-            start = np.full_like(scales, SILENT)
+            start = np.full_like(scales, -6.0)  # nearly silent
             level = scales[order[:size]] - scales[order[0]]
-            for width in NESTED_WIDTHS:
+            for width in (2.0, 4.0, 8.0):  # the fewer features, the narrower the kernel
                 start[order[:size]] = level + np.log(width)
                 candidates.append(start.copy())
             size *= 2
-    return sorted(candidates, key=lambda start: objective(start)[0])[:N_NESTED]
+    return sorted(candidates, key=lambda start: objective(start)[0])[:2]
 
 
 def _objective(cost: Cost, sets: list[Any], penalty: float) -> Objective:
     """The penalised cost, summed over the data sets, and its gradient."""
 
     def objective(log_scales: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = (
-            penalty * np.exp(2 * log_scales).sum(),
-            2 * penalty * np.exp(2 * log_scales),
-        )
+        squares = penalty * np.exp(2 * log_scales)
+        value, gradient = squares.sum(), 2 * squares
         for X, y in sets:
             more, slope = waited(scale_gradient, cost, X, y, log_scales)
             value, gradient = value + more, gradient + slope
@@ -207,16 +198,10 @@ def _descend(
     cost: Cost, sets: list[Any], start: np.ndarray, penalty: float, max_iter: int, tol: float
 ) -> Any:
     """Minimise the penalised cost by the logarithms of the scales."""
-    bounds = [(-9.0, 5.0)] * start.size
+    settings: Any = {"jac": True, "method": "L-BFGS-B", "bounds": [(-9.0, 5.0)] * start.size}
     options = {"maxiter": max_iter, "gtol": tol}
-    return minimize(
-        _objective(cost, sets, penalty),
-        np.clip(start, -9, 5),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options=options,
-    )
+    objective = _objective(cost, sets, penalty)
+    return minimize(objective, np.clip(start, -9, 5), options=options, **settings)
 
 
 def _data_sets(X: Any, labels: Any) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -246,7 +231,6 @@ def _data_sets(X: Any, labels: Any) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 ABSENT = 1e-24  # squared length of a row of the embedding that is zero but for rounding
-LEAST_GAP = 1e-10  # between eigenvalues; the derivative of the leading eigenvectors divides by it
 
 
 @documented
@@ -301,20 +285,13 @@ def pair_cost_gradient(
         )
     check_number(n_clusters, "n_clusters", low=2, high=n - 1, integer=True)
     pairs, wanted, weights = _known(must_link, cannot_link, n)
-    degree = dense.sum(axis=1)
-    if not (degree > 1e-100 * max(degree.max(), 1.0)).all():
-        raise ValueError(f"object {degree.argmin()} has no similarity to any other: leave it out")
-    s = degree**-0.5
-    values, V = waited(np.linalg.eigh, s[:, None] * dense * s)
-    E, rest = V[:, -n_clusters:], V[:, :-n_clusters]
+    _refuse_lonely(dense, np.arange(n), "other")
+    _, E, chained = waited(_embedded, dense, n_clusters)
     P = E @ E.T
     _warn_of_absent(P.diagonal(), pairs, n_clusters)
     cost, G = _of_projection(P, pairs, wanted, weights)
-    gaps = np.maximum(values[-n_clusters:] - values[:-n_clusters, None], LEAST_GAP)
-    G = rest @ (2.0 * (rest.T @ G @ E) / gaps) @ E.T
-    G = (G + G.T) / 2
-    by_degree = -((G * dense) @ s) * degree**-1.5
-    return cost, G * s[:, None] * s + (by_degree[:, None] + by_degree) / 2
+    G = chained(G)
+    return cost, (G + G.T) / 2
 
 
 def _known(
@@ -335,11 +312,10 @@ def _warn_of_absent(own: np.ndarray, pairs: np.ndarray, n_clusters: int) -> None
     """Warn of objects of pairs whose row of the embedding is zero."""
     absent = np.unique(pairs)[own[np.unique(pairs)] <= ABSENT]
     if absent.size:
-        shown = ", ".join(map(str, absent[:5])) + (", ..." if absent.size > 5 else "")
         warn(
-            f"objects {shown} of the pairs do not appear in the {n_clusters} leading eigenvectors: "
-            "W has more pieces that are not connected than n_clusters. Their pairs count as "
-            "orthogonal and have no derivative; widen the similarity"
+            f"objects {named(absent)} of the pairs do not appear in the {n_clusters} leading "
+            "eigenvectors: W has more pieces that are not connected than n_clusters. Their pairs "
+            "count as orthogonal and have no derivative; widen the similarity"
         )
 
 
@@ -365,36 +341,43 @@ def _of_projection(
 Cost = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
 
 
-def spectral_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """J of the partition ``labels`` (n,) in 0, ..., k - 1, all used, and dJ/dW (n, n) for changes
-    that keep W symmetric.
+def _embedded(
+    W: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+    """Degrees d, the leading eigenvectors E (n, k) of A = D^-1/2 W D^-1/2, and the chain rule that
+    makes dJ/dW, d in A included, of dJ/dP for their projection P = E E'.
     """
-    k = int(labels.max()) + 1
     degree = W.sum(axis=1)
     s = degree**-0.5
     A = s[:, None] * W * s
     values, vectors = np.linalg.eigh(A)
     E, rest = vectors[:, -k:], vectors[:, :-k]
-    gaps = np.maximum(values[-k:, None] - values[None, :-k], 1e-12)
-    Q = (labels[:, None] == np.arange(k)) / s[:, None]
+    gaps = np.maximum(values[-k:] - values[:-k, None], 1e-10)
+
+    def chained(G: np.ndarray) -> np.ndarray:
+        half = rest @ ((rest.T @ (G @ E)) / gaps) @ E.T
+        along_A = half + half.T
+        along_degree = -(along_A * A).sum(axis=1) / degree
+        return along_A * (s[:, None] * s) + along_degree[:, None]
+
+    return degree, E, chained
+
+
+def spectral_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
+    """J of ``labels`` (n,) in 0, ..., k - 1, all used, and dJ/dW for changes that keep symmetry."""
+    k = int(labels.max()) + 1
+    degree, E, chained = _embedded(W, k)
+    Q = (labels[:, None] == np.arange(k)) * np.sqrt(degree)[:, None]
     volume = np.bincount(labels, degree)
     inner = E.T @ Q
     shares = (inner**2).sum(axis=0) / volume
-    half = E @ (((inner / volume) @ (Q.T @ rest)) / gaps) @ rest.T
-    along_A = -(half + half.T)
     pull = np.take_along_axis(E @ inner, labels[:, None], axis=1)[:, 0]
-    along_degree = (
-        shares[labels] / volume[labels]
-        - pull * s / volume[labels]
-        - (along_A * A).sum(axis=1) / degree
-    )
-    return float(k - shares.sum()), along_A * (s[:, None] * s) + along_degree[:, None]
+    along_degree = (shares[labels] - pull / np.sqrt(degree)) / volume[labels]
+    return float(k - shares.sum()), chained(-(Q / volume) @ Q.T) + along_degree[:, None]
 
 
 def neighbor_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """Share of a random step along W (never in place) that leaves its cluster, and its gradient by
-    W: a smooth guide to where J is low.
-    """
+    """Share of a random step along W that leaves its cluster, and its gradient: a smooth guide."""
     W = W - np.diag(W.diagonal())
     same = labels[:, None] == labels
     degree = W.sum(axis=1) + 1e-300
@@ -404,19 +387,12 @@ def neighbor_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]
     return float(1 - stay.mean()), slope
 
 
-def gaussian(X: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """W of the scaled features, (n, n)."""
-    Y = (X - X.mean(axis=0)) * scales
-    lengths = (Y**2).sum(axis=1)
-    return np.exp(-0.5 * np.maximum(lengths[:, None] + lengths[None, :] - 2 * (Y @ Y.T), 0))
-
-
 def scale_gradient(
     cost: Cost, X: np.ndarray, labels: np.ndarray, log_scales: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """A cost of the Gaussian similarity and its gradient by the logarithms of the scales, (p,)."""
     scales = np.exp(log_scales)
-    W = gaussian(X, scales)
+    W = gaussian(X * scales, bandwidth=1.0)
     value, slope = cost(W, labels)
     N = slope * W
     X = X - X.mean(axis=0)

@@ -10,8 +10,6 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..array.memory import reserve
 
-__all__ = ["Factored"]
-
 
 class Factored(LinearOperator):
     """The similarity  left @ right.T  as an operator; ``right`` is ``left`` unless given.
@@ -35,11 +33,11 @@ class Factored(LinearOperator):
         self.right = factor if right is None else right
         super().__init__(factor.dtype, (factor.shape[0], self.right.shape[0]))
 
-    def _matmat(self, V: Any) -> Any:
+    def __matmul__(self, V: Any) -> Any:
         return self.factor @ (self.right.T @ V)
 
-    def _matvec(self, v: Any) -> Any:
-        return self._matmat(v.reshape(-1, 1))[:, 0]
+    def _matmat(self, V: Any) -> Any:
+        return self @ V
 
     def _adjoint(self) -> Factored:
         return Factored(self.right, self.factor)
@@ -54,11 +52,7 @@ class Factored(LinearOperator):
 
     def toarray(self) -> np.ndarray:
         """The matrix, if it fits."""
-        reserve(
-            self.shape,
-            self.dtype,
-            "the explicit similarity matrix",
-            "use the operator itself, which only multiplies",
-        )
+        what = "the explicit similarity matrix"
+        reserve(self.shape, self.dtype, what, "use the operator itself, which only multiplies")
         product = self.factor @ self.right.T
         return product.toarray() if sp.issparse(product) else product

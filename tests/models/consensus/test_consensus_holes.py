@@ -16,7 +16,7 @@ from sfumato.array.warn import EvidenceWarning
 from sfumato.components import kernel
 from sfumato.components.incomplete import expected_sums, incomplete_logits
 from sfumato.models.consensus import em, kinds
-from sfumato.numerics import background as holes
+from sfumato.numerics import holes
 from sfumato.numerics.axes import fit_axes
 
 

@@ -92,9 +92,9 @@ def test_new_objects_get_the_labels_of_their_neighbours():
 def test_cut_gives_exactly_k_clusters_even_with_ties():
     grid = np.array([[i, j] for i in range(4) for j in range(4)], dtype=float)
     tree = linkage(grid, "single")
-    assert [len(np.unique(members.trees.cut(tree, k))) for k in (1, 2, 7, 16)] == [1, 2, 7, 16]
+    assert [len(np.unique(members.seeding.cut(tree, k))) for k in (1, 2, 7, 16)] == [1, 2, 7, 16]
     tree = linkage(X, "average")
-    ours, theirs = members.trees.cut(tree, 5), fcluster(tree, 5, "maxclust")
+    ours, theirs = members.seeding.cut(tree, 5), fcluster(tree, 5, "maxclust")
     assert len(set(zip(ours.tolist(), theirs.tolist(), strict=True))) == 5
 
 
@@ -126,7 +126,7 @@ def test_split_takes_apart_what_the_graph_does_not_join():
 
 def test_one_tree_gives_many_partitions(monkeypatch):
     calls = []
-    monkeypatch.setattr(members.trees, "tree", lambda *a: calls.append(1) or linkage(*a))
+    monkeypatch.setattr(members, "linkage", lambda *a: calls.append(1) or linkage(*a))
     ensemble = ClusteringEnsemble(
         9, algorithms="average", n_cuts=4, n_clusters=(2, 30), random_state=0
     ).fit(X)

@@ -33,7 +33,7 @@ def evidence(W):
         "sparse": kernel.Explicit(sp.csr_array(W)),
         "factor": kernel.Low(factor),
         "sparse factor": kernel.Low(sp.csr_array(factor)),
-        "operator": kernel.Implicit(aslinearoperator(W), block=7),
+        "operator": kernel.Implicit(aslinearoperator(W)),
     }
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from ...array.arrays import asarray_like, is_numpy, namespace, native
 from ...array.types import Weights
 from ...numerics import distances, seeding
-from ...numerics.background import Gaps
+from ...numerics.holes import Gaps
 from .holes import Partial, add_corrections
 from .tuning import TUNING
 

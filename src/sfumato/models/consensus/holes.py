@@ -1,7 +1,7 @@
 """Mixtures of objects with missing values, which are integrated out.
 
 Of the coordinates of an object, y = e + F't with t standard normal under one Gaussian for all
-objects (``numerics.background``): e is expected, F (r, d) spans what is open. Component j with
+objects (``numerics.holes``): e is expected, F (r, d) spans what is open. Component j with
 precision Q and mean m gives what was seen of the object the density, relative to that Gaussian,
 
     log p_j = log N(e | m, Q) - log N(e | 0, I) - log|K| / 2 + g'K^(-1)g / 2
@@ -20,7 +20,7 @@ import numpy as np
 from ...array.arrays import native
 from ...array.types import Weights
 from ...numerics import distances
-from ...numerics.background import Gaps
+from ...numerics.holes import Gaps
 
 __all__ = ["Partial", "add_corrections"]
 

@@ -25,8 +25,9 @@ from ...array.warn import warn
 from ...engine import loop
 from ...numerics import kmeans, simplex
 from ...numerics.distances import unit_rows
-from ...numerics.eigen import leading_eigenvectors, normalized_operator
+from ...numerics.eigen import leading_eigenvectors
 from ...numerics.label_table import Table
+from ...numerics.operators import normalized_operator
 from ...similarity.operators import Factored
 from .reading import Settings
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 from sklearn.base import clone
 
@@ -13,7 +14,7 @@ from ...array.types import Estimator
 from ...engine import loop
 from ...memberships import one_hot
 from ...numerics import label_table as tables
-from ...numerics import trees
+from ...numerics import seeding
 from ...selection.criteria import longest_lifetime
 from ...similarity.coassociation import Coassociation, Rows, Shares
 from .reading import Settings
@@ -32,12 +33,12 @@ class ByLinkage:
         distances = 1.0 - _filled(Coassociation(self.table).toarray())
         np.fill_diagonal(distances, 0.0)
         self.tree = (
-            trees.tree(squareform(distances, checks=False), method)
+            linkage(squareform(distances, checks=False), method)
             if len(distances) > 1
             else np.empty((0, 4))
         )
         k = longest_lifetime(self.tree[:, 2]) if k is None else k
-        self.groups = one_hot(trees.cut(self.tree, k), k)
+        self.groups = one_hot(seeding.cut(self.tree, k), k)
         self.memberships = np.full((len(table.codes), k), 1.0 / k)
         self.memberships[self.seen] = self.groups
         merges = len(self.tree) - k  # the last one that is made; none of fewer than k objects

@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.cluster.hierarchy import linkage
 from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import has_fit_parameter
 
 from ...array.types import Array, Estimator, Weights
-from ...numerics import seeding, trees
+from ...numerics import seeding
 
 __all__ = ["LINKAGES", "Failure", "Member", "Plan", "attempt", "copies", "label", "split"]
 
@@ -121,8 +122,10 @@ def _cluster(
     blind = weights is None or algorithm in ("single", "complete")
     rows = np.arange(X.shape[0]) if blind else copies(np.asarray(weights), algorithm)
     first = np.unique(rows, return_index=True)[1]
-    tree = trees.tree((X.toarray() if sp.issparse(X) else X)[rows], algorithm)
-    return [(Member(algorithm, int(k)), _numbered(trees.cut(tree, int(k))[first])) for k in numbers]
+    tree = linkage((X.toarray() if sp.issparse(X) else X)[rows], algorithm)
+    return [
+        (Member(algorithm, int(k)), _numbered(seeding.cut(tree, int(k))[first])) for k in numbers
+    ]
 
 
 def _kmeans(X: Any, k: int, seed: int, weights: Weights) -> np.ndarray:

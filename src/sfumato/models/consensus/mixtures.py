@@ -22,7 +22,7 @@ from ...data.features import check_observed, without_empty
 from ...engine import loop
 from ...engine.objects import distinct_sample, object_weights
 from ...numerics.axes import Axes, by_radius, fit_axes
-from ...numerics.background import Gaps
+from ...numerics.holes import Gaps
 from .em import Seen, fit_mixture, join
 from .estimators import Members, check_members, fit_member, lowered
 from .members import Failure

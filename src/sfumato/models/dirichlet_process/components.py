@@ -165,7 +165,7 @@ class FullComponent(_NormalComponent):
         for j, part in enumerate(some.parts):
             nu = 2.0 * exponent[j] - len(self.mean)
             level = gammaln((nu + o) / 2) - gammaln(nu / 2) - 0.5 * o * np.log(np.pi)
-            level += 0.5 * part.log_det[some.patterns.of_row]
+            level += 0.5 * part.level
             out[j] = level - 0.5 * (nu + o) * np.log1p(part.distance)
         return out
 

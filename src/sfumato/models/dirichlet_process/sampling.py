@@ -302,7 +302,7 @@ class Posterior(NamedTuple):
         """Memberships (b, k) from the co-occurrence of each object with the fitted ones."""
         chances = (self._within_draws(Z)[0] for Z in self._pieces(block))
         target = np.vstack([part.T @ self.members / len(self.first) for part in chances])
-        return simplex.quadratic_program(self.gram, target, simplex.normalize(target))
+        return simplex.quadratic_program(self.gram, target)
 
     def log_density(self, block: Array) -> np.ndarray:
         """Log posterior predictive density (b,), averaged over the draws."""

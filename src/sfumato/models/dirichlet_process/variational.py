@@ -30,7 +30,6 @@ from ...engine.base import weight_of
 from ...engine.component import Likelihood
 from ...engine.linked import LinkedRows
 from ...numerics import seeding
-from ...numerics.clear_groups import best_move
 from . import kernel
 from .components import FullComponent
 from .kernel import TUNING
@@ -244,7 +243,7 @@ class Ascent(NamedTuple):
         white = seeding.whiten(X, weights)
         if len(names) < 2 or white.shape[1] < X.shape[1]:
             return False
-        return best_move(white, weights / seeding.unit(weights), labels, len(names)).clear
+        return seeding.best_move(white, weights / seeding.unit(weights), labels, len(names))[2]
 
 
 def _alike(one: kernel.State, other: kernel.State) -> bool:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from ...array.arrays import as_dense, is_numpy, to_numpy
 from ...array.docs import documented
 from ...array.memory import InputSize, reserve
-from ...array.types import ArrayLike, RandomState, Similarity, Weights
+from ...array.types import ArrayLike, RandomState, Similarity
 from ...array.validation import (
     as_generator,
     check_choice,
@@ -25,21 +25,18 @@ from ...data.constraints import Known, largest_first, match_columns, matching
 from ...engine import acceleration, loop
 from ...engine.similarity_base import SimilarityClusterer
 from ...engine.similarity_evidence import Evidence, largest_entry
-from ...numerics.distances import unit_rows
-from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator
-from ...numerics.kmeans import orthogonal_rows
+from ...numerics import operators
+from ...numerics.kmeans import spectral_start
+from ...numerics.operators import dtype_of, normalized_operator, squared_norm
 from ...numerics.simplex import normalize
 from ...selection.automatic import AutomaticSimilarity
 from ...similarity.doubly_stochastic import (
     doubly_stochastic,
     least_squares_shifts,
+    named,
     shifted_rows,
 )
 from . import kernel
-
-__all__ = ["CompletelyPositiveFactorization"]
-
-NORMALIZATIONS = ("relative-entropy", "frobenius", "l1")
 
 
 @documented
@@ -113,22 +110,22 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         tol: float = 1e-7,
         random_state: RandomState = None,
     ) -> None:
-        self.max_clusters = max_clusters
-        self.similarity, self.normalization = similarity, normalization
-        self.solver = solver
+        self.max_clusters, self.similarity = max_clusters, similarity
+        self.normalization, self.solver = normalization, solver
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
-        W, v = self._linked_similarity(_on_host(evidence.W), known), evidence.weights
-        check_n_clusters(self.n_clusters, W.shape[0])
-        ones = np.ones(W.shape[0], dtype=dtype_of(W))
-        scaled = self.normalization == "relative-entropy"
-        self.scaling_ = self._doubly_stochastic(W, v) if scaled else ones
+        W = self._linked_similarity(_on_host(evidence.W), known)
+        n = W.shape[0]
+        check_n_clusters(self.n_clusters, n)
+        self._object_weights = v = np.ones(n) if evidence.weights is None else evidence.weights
+        self.scaling_ = np.ones(n, dtype=dtype_of(W))
+        if self.normalization == "relative-entropy":
+            self.scaling_ = self._doubly_stochastic(W)
         if self.normalization == "frobenius":
-            W = W if isinstance(W, np.ndarray) else _written_out(W)
+            W = _written_out(W)
             self.shift_ = y = least_squares_shifts(W, v)
             W = np.maximum(0, W + y[:, None] + y)
-        self._object_weights = v
         problem = _scaled_problem(W, self.scaling_, v)
         if problem.norm <= 0 and self.n_clusters > 1:
             raise ValueError(
@@ -140,29 +137,27 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
                 "all objects are equally similar (after scaling): every object belongs to all "
                 "clusters alike"
             )
-            root = np.ones(W.shape[0]) if v is None else np.sqrt(v)
             # Equal rows fit equal similarities exactly; any other factor would invent groups.
-            starts = [np.outer(root, np.ones(self.n_clusters)).astype(dtype_of(W))]
+            starts = [np.outer(np.sqrt(v), np.ones(self.n_clusters)).astype(dtype_of(W))]
         else:
-            starts = self._starts(W, v, as_generator(self.random_state))
+            starts = self._starts(W, as_generator(self.random_state))
         runs = [self._run(problem, G) for G in starts]
-        self._finish(loop.best(runs, larger=False), known.held(self._group, W.shape[0]), X)
+        self._finish(loop.best(runs, larger=False), known.held(self._group, n), X)
 
     def _linked_similarity(self, W: Any, known: Known) -> Any:
         """The similarity with soft links added and without that of pairs apart."""
         extra = known.similarities(self._group, W.shape[0], 1.0, largest_entry(W))
         if extra is None:
             return W
-        W = W if isinstance(W, np.ndarray) or sp.issparse(W) else _written_out(W)
-        linked = W + extra
+        linked = (W if sp.issparse(W) else _written_out(W)) + extra
         if sp.issparse(linked):
             return sp.csr_array(linked.maximum(0)).astype(W.dtype)
         return np.maximum(np.asarray(linked), 0).astype(W.dtype)
 
-    def _doubly_stochastic(self, W: Similarity, weights: Weights) -> np.ndarray:
+    def _doubly_stochastic(self, W: Similarity) -> np.ndarray:
         """The scaling that makes W doubly stochastic; an error speaks of what the user gave."""
         try:
-            return doubly_stochastic(W, weights=weights).scaling
+            return doubly_stochastic(W, weights=self._object_weights).scaling
         except ValueError as error:
             if self._square():
                 raise
@@ -177,43 +172,31 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         check_number(self.n_clusters, "n_clusters", low=1, integer=True)
         check_choice(self.solver, "solver", ("coordinate", "multiplicative"))
         if self.normalization is not None:
-            check_choice(self.normalization, "normalization (or None)", NORMALIZATIONS)
+            choices = ("relative-entropy", "frobenius", "l1")
+            check_choice(self.normalization, "normalization (or None)", choices)
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         needed = super()._memory_needed(size)
         given = self._precomputed() and not size.sparse and size.stored
         if not given and not needed["the dense similarity"]:
             return needed
-        return needed | {
-            "the scaled similarity": size.n**2 * size.itemsize,
-            "eigenvectors": 0,
-        }
+        scaled = {"the scaled similarity": size.n**2 * size.itemsize, "eigenvectors": 0}
+        return needed | scaled
 
-    def _starts(
-        self, W: Similarity, weights: Weights, rng: np.random.Generator
-    ) -> list[np.ndarray]:
-        """Nonnegative (n, k): soft assignment to nearly orthogonal rows of the eigenvectors, then
-        uniform draws; times the root of the weights.
-        """
-        n, k = W.shape[0], self.n_clusters
-        draws = [rng.random((n, k)) for _ in range(self.n_init)]
-        Z = unit_rows(
-            leading_eigenvectors(normalized_operator(W, weights=weights), k, tol=1e-3).vectors
-        )
-        chosen = orthogonal_rows(Z, k, int(rng.integers(n)))
-        draws[0] = normalize(np.clip(Z @ Z[chosen].T, 0, None) ** 2 + 1e-2)
-        root = 1.0 if weights is None else np.sqrt(weights)[:, None]
-        return [(root * G).astype(dtype_of(W)) for G in draws]
+    def _starts(self, W: Similarity, rng: np.random.Generator) -> list[np.ndarray]:
+        """Nonnegative (n, k), times the root of the weights: a spectral one, then uniform draws."""
+        shape, v = (W.shape[0], self.n_clusters), self._object_weights
+        draws = [rng.random(shape) for _ in range(self.n_init)]
+        draws[0] = spectral_start(normalized_operator(W, weights=v), self.n_clusters, rng, 1e-2)
+        return [(np.sqrt(v)[:, None] * G).astype(dtype_of(W)) for G in draws]
 
     def _run(self, problem: kernel.Problem, G: np.ndarray) -> loop.Run:
         """Iterate from one start, first scaled to fit F best."""
         start = kernel.scaled_start(problem, G)
-        iterate = partial(
-            loop.iterate,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            relative_to=lambda f: max(float(f), 1e-4 * problem.norm),
-        )
+        settings: Any = {"max_iter": self.max_iter, "tol": self.tol}
+        size = 1e-4 * problem.norm
+        settings["relative_to"] = lambda f: max(float(f), size)
+        iterate: Any = partial(loop.iterate, **settings)
         step = partial(kernel.sweep, problem, self.solver == "coordinate")
         if self.solver == "multiplicative":
             return iterate(step, start)
@@ -227,15 +210,12 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         G, v = run.state.G, self._object_weights
         U = normalize(G)
         G = G[:, largest_first(U, v) if labels is None else matching(U, labels)]
-        self.factor_ = G if v is None else (G / np.sqrt(v)[:, None]).astype(G.dtype)
+        self.factor_ = (G / np.sqrt(v)[:, None]).astype(G.dtype)
         self.vanished_ = np.flatnonzero(self.factor_.sum(axis=1) <= 0)
         if self.vanished_.size:
-            named = ", ".join(map(str, self.vanished_[:5])) + (
-                ", ..." if self.vanished_.size > 5 else ""
-            )
             warn(
-                f"{self.vanished_.size} objects ({named}) share nothing with any cluster: they "
-                "get equal memberships in all"
+                f"{self.vanished_.size} objects ({named(self.vanished_)}) share nothing with any "
+                "cluster: they get equal memberships in all"
             )
         memberships = normalize(self.factor_)
         if labels is not None:
@@ -251,15 +231,12 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         rows = _on_host(rows)
         if self.normalization != "frobenius":
             return rows
-        rows = rows if isinstance(rows, np.ndarray) else _written_out(rows)
-        return shifted_rows(rows, self.shift_, self._object_weights)
+        return shifted_rows(_written_out(rows), self.shift_, self._object_weights)
 
     def _fold_in(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Factors of new objects, and the products of their scaled similarities with the
-        factors.
-        """
-        G, v = self.factor_, self._object_weights
-        weighted = G if v is None else (v[:, None] * G).astype(G.dtype)
+        """Factors of new objects, and their scaled similarities times the factors."""
+        G = self.factor_
+        weighted = (self._object_weights[:, None] * G).astype(G.dtype)
         B = as_dense(rows @ (self.scaling_[:, None] * weighted), G.dtype)
         return kernel.fold_in(B, weighted.T @ G), B
 
@@ -290,24 +267,10 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         w = np.ones(rows.shape[0]) if w is None else w
         g, B = (part.astype(np.float64) for part in self._fold_in(rows))
         G, v = self.factor_.astype(np.float64), self._object_weights
-        scaling = self.scaling_.astype(np.float64) * (1.0 if v is None else np.sqrt(v))
-        right = G if v is None else v[:, None] * G
-        square = _squared_norm(rows, scaling, np.sqrt(w))
+        square = squared_norm(rows, w, v * self.scaling_.astype(np.float64) ** 2)
         wg = w[:, None] * g
-        explained = 2 * float((B * wg).sum()) - float(((wg.T @ g) * (right.T @ G)).sum())
+        explained = 2 * float((B * wg).sum()) - float(((wg.T @ g) * ((v * G.T) @ G)).sum())
         return explained / square if square > 0 else 0.0
-
-
-def _squared_norm(rows: Any, scaling: np.ndarray, root: np.ndarray) -> float:
-    """|diag(root) rows diag(scaling)|^2 of an array, sparse or not, or of an operator."""
-    if hasattr(rows, "factor"):
-        left, right = root[:, None] * rows.factor, scaling[:, None] * rows.right
-        return float(((left.T @ left) * (right.T @ right)).sum())
-    if sp.issparse(rows):
-        return float(root**2 @ (rows.power(2).astype(np.float64) @ scaling**2))
-    if isinstance(rows, np.ndarray):
-        return float(root**2 @ (np.square(rows).astype(np.float64) @ scaling**2))
-    return float(root**2 @ np.square(rows @ np.diag(scaling)).sum(axis=1))
 
 
 def _on_host(W: ArrayLike | Similarity) -> Any:
@@ -315,34 +278,27 @@ def _on_host(W: ArrayLike | Similarity) -> Any:
     return W if is_numpy(W) else to_numpy(W)
 
 
-def _scaled_problem(W: Similarity, x: np.ndarray, weights: Weights) -> kernel.Problem:
+def _scaled_problem(W: Similarity, x: np.ndarray, weights: np.ndarray) -> kernel.Problem:
     """diag(x) W diag(x) with rows that can be visited one by one, times the roots of the weights.
 
     What only multiplies is written out, if it fits.
     """
-    if weights is not None:
-        x = (x * np.sqrt(weights)).astype(x.dtype)
+    x = (x * np.sqrt(weights)).astype(x.dtype)
     if hasattr(W, "factor"):
         B = W.factor
         F = sp.csr_array(sp.diags_array(x) @ B) if sp.issparse(B) else x[:, None] * B
-        return kernel.Problem.of(F, True, weights)
-    if sp.issparse(W):
+    elif sp.issparse(W):
         F = sp.csr_array(sp.diags_array(x) @ W @ sp.diags_array(x))
-        return kernel.Problem.of(F, False, weights)
-    W = W if isinstance(W, np.ndarray) else _written_out(W)
-    F = x[:, None] * W
-    F *= x  # in place: two matrices are enough
-    return kernel.Problem.of(F, False, weights)
+    else:
+        F = x[:, None] * _written_out(W)
+        F *= x  # in place: two matrices are enough
+    return kernel.Problem.of(F, hasattr(W, "factor"), weights)
 
 
 def _written_out(W: Any) -> np.ndarray:
     """The matrix of what only multiplies, if it fits."""
-    reserve(
-        W.shape,
-        dtype_of(W),
-        "the explicit similarity matrix",
-        "give a sparse matrix or an operator with a factor",
-    )
-    if hasattr(W, "toarray"):
-        return W.toarray()
-    return np.asarray(W @ np.eye(W.shape[1], dtype=dtype_of(W)))
+    if not isinstance(W, np.ndarray):
+        what = "the explicit similarity matrix"
+        fix = "give a sparse matrix or an operator with a factor"
+        reserve(W.shape, dtype_of(W), what, fix)
+    return operators.as_dense(W)

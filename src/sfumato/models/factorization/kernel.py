@@ -21,56 +21,33 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array.arrays import native
-
-__all__ = [
-    "Problem",
-    "State",
-    "combine",
-    "fold_in",
-    "is_constant",
-    "objective",
-    "scaled_start",
-    "sweep",
-]
+from ...numerics.operators import squared_norm
+from ...similarity.operators import Factored
 
 
 class Problem(NamedTuple):
-    """A similarity as the sweep wants it.
+    """A similarity as the sweep wants it: a matrix, dense or CSR, or a factor of it if ``low``.
 
-    a matrix, dense or CSR, or a factor B of F = B B' if ``low``. ``copies`` (n,) are the weights c
-    of the pairs among copies, ``weights`` (n,) those of the objects; both None without weights.
+    ``copies`` (n,) are the weights c of the pairs among copies, ``weights`` (n,) of the objects.
     """
 
     F: Any
     low: bool
     diagonal: np.ndarray
     norm: float
-    copies: np.ndarray | None = None
-    weights: np.ndarray | None = None
+    copies: np.ndarray
+    weights: np.ndarray
 
     @classmethod
     def of(cls, F: Any, low: bool = False, weights: np.ndarray | None = None) -> Problem:
-        """The problem of a similarity, or of its factor where ``low``.
-
-        With ``weights`` (n,) it is the E of the weighted objects.
-        """
-        if low:
-            diagonal = np.asarray((F * F).sum(axis=1)).ravel()
-            gram = F.T @ F
-            squares = gram.data @ gram.data if sp.issparse(gram) else np.vdot(gram, gram)
-        else:
-            diagonal = F.diagonal()
-            squares = np.vdot(F.data, F.data) if sp.issparse(F) else np.vdot(F, F)
+        """The problem of a similarity, or of its factor where ``low``; weighted, that of E."""
+        squares = squared_norm(Factored(F) if low else F)
+        diagonal = Factored(F).diagonal() if low else F.diagonal()
+        weights = np.ones(len(diagonal)) if weights is None else weights
         # Of the v^2 pairs among v copies of an object, v are pairs of a copy with itself.
-        copies = None if weights is None else 1.0 - 1.0 / np.maximum(weights, 1.0)
-        left = 1.0 if copies is None else 1.0 - copies
-        norm = float(squares) - float((left * diagonal.astype(np.float64)) @ diagonal)
+        copies = 1.0 - 1.0 / np.maximum(weights, 1.0)
+        norm = squares - float(((1.0 - copies) * diagonal.astype(np.float64)) @ diagonal)
         return cls(F, low, diagonal, norm, copies, weights)
-
-    @property
-    def left(self) -> Any:
-        """Share of each diagonal entry that is left out."""
-        return 1.0 if self.copies is None else 1.0 - self.copies
 
 
 class State(NamedTuple):
@@ -92,19 +69,18 @@ def _terms(problem: Problem, G: np.ndarray) -> tuple[float, float]:
     P = problem.F @ (problem.F.T @ G) if problem.low else problem.F @ G
     lengths = np.einsum("ir,ir->i", G, G, dtype=np.float64)
     S = (G.T @ G).astype(np.float64)
-    left = problem.left * lengths
+    left = (1.0 - problem.copies) * lengths
     t = float(np.einsum("ir,ir->", G, P, dtype=np.float64)) - float(problem.diagonal @ left)
     return t, float(np.vdot(S, S)) - float(lengths @ left)
 
 
 def is_constant(problem: Problem) -> bool:
     """Whether all F_ij, i != j, are equal: then  (sum F_ij)^2 = n (n - 1) sum F_ij^2."""
-    n = problem.diagonal.shape[0]
-    root = np.ones(n) if problem.weights is None else np.sqrt(problem.weights)
+    root = np.sqrt(problem.weights)
     rows = problem.F @ (problem.F.T @ root) if problem.low else problem.F @ root
-    own = problem.left * root**2
-    total = float(root @ rows) - float(problem.diagonal @ (problem.left * root**2))
-    pairs = float(root @ root) ** 2 - float(own @ root**2)
+    own = (1.0 - problem.copies) * problem.weights
+    total = float(root @ rows) - float(problem.diagonal @ own)
+    pairs = float(problem.weights.sum()) ** 2 - float(own @ problem.weights)
     # Equality in Cauchy and Schwarz, up to rounding.
     return total**2 >= (1 - 1e-9) * pairs * problem.norm
 
@@ -124,32 +100,22 @@ def combine(problem: Problem, current: State, previous: State, momentum: float) 
 
 def sweep(problem: Problem, exact: bool, state: State) -> tuple[State, float]:
     """Every row once, newest values first, by the exact or by the published rule."""
-    G = np.array(state.G, order="C")
+    G, F = np.array(state.G, order="C"), problem.F
+    # G'G and, with a factor, F'G are kept up to date.
     S = np.ascontiguousarray(G.astype(np.float64).T @ G)
-    M = np.array(problem.F.T @ G, dtype=G.dtype, order="C") if problem.low else G
-    value = max(0.0, state.objective - _walk(problem, exact, G, S, M))
+    M = np.array(F.T @ G, dtype=G.dtype, order="C") if problem.low else G
+    rows = native("factorization").Sweep(G, S, problem.diagonal, problem.copies, exact)
+    if sp.issparse(F):
+        entries = F.data.astype(G.dtype, copy=False), F.indices, F.indptr
+        gained = rows.sparse(*entries, G, M, problem.low)
+    else:
+        gained = rows.dense(np.ascontiguousarray(F, dtype=G.dtype), G, M, problem.low)
+    value = max(0.0, state.objective - gained)
     return State(G, value), value
 
 
-def _walk(problem: Problem, exact: bool, G: np.ndarray, S: np.ndarray, M: np.ndarray) -> float:
-    """Update every row of ``G`` in turn and return what was gained.
-
-    S = G'G and M = B'G (G itself unless low) are kept up to date.
-    """
-    copies = np.zeros(len(G)) if problem.copies is None else problem.copies
-    rows = native("factorization").Sweep(G, S, problem.diagonal, copies, exact)
-    F = problem.F
-    if sp.issparse(F):
-        entries = F.data.astype(G.dtype, copy=False), F.indices, F.indptr
-        return rows.sparse(*entries, G, M, problem.low)  # type: ignore[no-any-return]
-    F = np.ascontiguousarray(F, dtype=G.dtype)
-    return rows.dense(F, G, M, problem.low)  # type: ignore[no-any-return]
-
-
 def fold_in(B: np.ndarray, H: np.ndarray, *, max_iter: int = 500, tol: float = 1e-10) -> np.ndarray:
-    """argmin over g >= 0 of  g'Hg - 2 b'g  for every row b of ``B``: entries in turn, all rows at
-    once.
-    """
+    """argmin over g >= 0 of  g'Hg - 2 b'g  for every row b of ``B``, entries in turn."""
     G = np.zeros_like(B)
     size = float(np.abs(B).max(initial=0.0))
     slope = B.copy()

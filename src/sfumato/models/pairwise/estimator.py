@@ -25,22 +25,15 @@ from ...engine.intervals import CooccurrenceIntervals
 from ...engine.similarity_base import PairWeightingClusterer
 from ...engine.similarity_evidence import Evidence
 from ...numerics import simplex
-from ...numerics.eigen import dtype_of
-from ...numerics.simplex import normalize
+from ...numerics.operators import dtype_of, squared_norm
 from ...selection.automatic import AutomaticSimilarity
 from . import gradient, kernel, setup
-from .evidence import Pairs
+from .evidence import Pairs, own_terms, takes
 
-__all__ = ["PairwiseProbabilisticClustering", "drawn_memberships"]
-
-HORIZON = 50  # sweeps; a start that would need more to catch up with the best one is given up
-# Of the memberships of all starts: now, before, extrapolated, products, gradients
-COPIES = 5
 # Largest membership that some object of every cluster should have: rows with entries of at most
 # 2 / k lie in the ball inside the simplex, where any rotation leaves u_i'u_j as they are. Three
 # clusters have 2 / 3; the rest is margin.
 IDENTIFIED = 0.75
-MOST_SPLIT = 2000  # objects up to which the bound without the diagonal is worked out
 
 
 @documented
@@ -101,10 +94,7 @@ class PairwiseProbabilisticClustering(
         lower is better.
     kkt_residual_ : float
         Zero at a stationary point, relative to the largest entry of W U.
-    history_ : array of shape (n_iter,)
-    n_iter_ : int
-    converged_ : bool
-    n_clusters_ : int
+    history_, n_iter_, converged_, n_clusters_ : array, int, bool, int
 
     Notes
     -----
@@ -153,11 +143,12 @@ class PairwiseProbabilisticClustering(
         W = setup.similarity(evidence, self.n_clusters)
         labels = known.held(self._group, W.shape[0])
         exclude = self.diagonal == "exclude"
+        scale = None if self.scale == "fit" else float(self.scale)
         if evidence.extra is not None and self.solver == "baum-eagon":
             raise ValueError(
                 "cannot_link, labels and weights of must_link need solver='coordinate'"
             )
-        problem = setup.problem(W, evidence, exclude, self._fixed_scale, labels)
+        problem = setup.problem(W, evidence, exclude, scale, labels)
         if problem.W.norm == 0:
             raise ValueError(
                 "W is zero everywhere: no object is similar to any other, so there is nothing to "
@@ -171,16 +162,11 @@ class PairwiseProbabilisticClustering(
     def _streams(self) -> bool:
         return self._precomputed()
 
-    @property
-    def _fixed_scale(self) -> float | None:
-        return None if self.scale == "fit" else float(self.scale)
-
     def _best_of_starts(self, problem: kernel.Problem, W: Any, labels: Any) -> loop.Run:
         """The best of the starts.
 
-        Only the spectral start is run where no other could be much better. With many objects the
-        starts of a matrix compete on a sample, and the best one goes on with all; where there is
-        no sample, or the similarity has a factor, the spectral start is of all objects.
+        With many objects the starts of a matrix compete on a sample, and the best one goes on with
+        all; where there is no sample, or the similarity has a factor, the spectral start is of all.
         """
         rng, k, n = as_generator(self.random_state), self.n_clusters, W.shape[0]
 
@@ -219,28 +205,25 @@ class PairwiseProbabilisticClustering(
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         needed = super()._memory_needed(size)
         runs = self.n_init if self.init is None else 1
-        starts = COPIES * runs * needed["memberships"]
-        return needed | {
-            "memberships": starts,
-            "eigenvectors": max(0, needed["eigenvectors"] - starts),
-        }
+        # Now, before, extrapolated, products, gradients.
+        starts = 5 * runs * needed["memberships"]
+        left = max(0, needed["eigenvectors"] - starts)
+        return needed | {"memberships": starts, "eigenvectors": left}
 
     def _solve(self, problem: kernel.Problem, U: Any) -> loop.Run:
         floor = 1e-2 * problem.W.norm
         # float32 does not show smaller changes.
         tol = max(self.tol, 2e-5) if dtype_of(problem.W) == np.float32 else self.tol
-        iterate = partial(
-            loop.iterate,
-            max_iter=self.max_iter,
-            tol=tol,
-            relative_to=lambda f: np.maximum(f, floor),
-            horizon=HORIZON,
-        )
+        # A start that would need more than fifty sweeps to catch up is given up.
+        settings: Any = {"max_iter": self.max_iter, "tol": tol, "horizon": 50}
+        settings["relative_to"] = lambda f: np.maximum(f, floor)
+        iterate: Any = partial(loop.iterate, **settings)
         if self.solver == "baum-eagon":
             return iterate(partial(kernel.baum_eagon_step, problem), kernel.start(problem, U))
         if isinstance(problem.W, kernel.Implicit):
             return iterate(partial(gradient.gradient_step, problem), gradient.start(problem, U))
-        problem = kernel.prepared(problem)
+        if takes(problem.W):
+            problem = problem._replace(own=own_terms(problem))
         step = acceleration.Extrapolation.accelerate(
             partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
         )
@@ -260,7 +243,7 @@ class PairwiseProbabilisticClustering(
             weights = problem.weights.astype(memberships.dtype)
             self._members = memberships * weights[:, None]
         self.kkt_residual_ = float(kernel.kkt_residual(problem, state)[0])
-        bounded = not problem.exclude and problem.weights is None and problem.norm is None
+        bounded = not problem.exclude and problem.weights is None
         bounded = bounded and not isinstance(problem.W, Pairs)
         self.lower_bound_ = self._bound(problem, bounded)
         self.gap_ = (float(run.objective) - self.lower_bound_) / problem.W.norm
@@ -274,18 +257,15 @@ class PairwiseProbabilisticClustering(
         """Lower bound of the objective: by eigenvalues, or by singular values off the diagonal."""
         if bounded:
             return setup.lower_bound(problem.W, self.n_clusters)
-        plain = problem.weights is None and problem.linked is None and problem.norm is None
+        plain = problem.weights is None and problem.linked is None
         W: Any = getattr(problem.W, "W", None)
         dense = isinstance(W, np.ndarray) or sp.issparse(W)
-        if not plain or isinstance(problem.W, Pairs) or not dense or problem.W.n > MOST_SPLIT:
+        if not plain or isinstance(problem.W, Pairs) or not dense or problem.W.n > 2000:
             return 0.0
-        W = np.asarray(W.toarray() if sp.issparse(W) else W, dtype=np.float64)
-        return setup.split_bound(W, self.n_clusters)
+        return setup.split_bound(as_dense(W, np.float64), self.n_clusters)
 
     def _set_likelihood(self, problem: kernel.Problem, objective: float) -> None:
-        """Each w_ij, i < j, is Gaussian around scale * u_i'u_j with one variance: its maximum
-        likelihood and BIC.
-        """
+        """Likelihood and BIC of Gaussian w_ij, i < j, around scale * u_i'u_j with one variance."""
         if isinstance(problem.W, Pairs):
             pairs = float(problem.W.Q.sum())
         else:
@@ -303,18 +283,14 @@ class PairwiseProbabilisticClustering(
 
     def _warn_if_noise(self, problem: kernel.Problem, objective: float) -> None:
         """Warn where k clusters explain no more of W beyond its mean than they would of noise."""
-        n = problem.W.n
         explained, noise = kernel.explained(problem, objective, self.n_clusters)
         norm = kernel.squared_norm(problem)
-        if (
-            problem.scale is None
-            and 1 < self.n_clusters < n / 2
-            and explained <= max(noise, 1e-9 * norm)
-        ):
+        asked = problem.scale is None and 1 < self.n_clusters < problem.W.n / 2
+        if asked and explained <= max(noise, 1e-9 * norm):
+            share = max(0.0, explained) / max(norm, 1e-300)
             warn(
                 f"the similarities hold no more structure than noise would: {self.n_clusters} "
-                "clusters explain "
-                f"{max(0.0, explained) / max(norm, 1e-300):.1%} of them beyond their mean"
+                f"clusters explain {share:.1%} of them beyond their mean"
             )
 
     def _warn_if_unidentified(self, memberships: ArrayLike) -> None:
@@ -322,9 +298,8 @@ class PairwiseProbabilisticClustering(
         if self.n_clusters > 1 and float(highest.min()) < IDENTIFIED:
             warn(
                 "one of the clusters is the main cluster of no object (its largest membership is "
-                f"{float(highest.min()):.2f}): "
-                "the memberships are not identified; use fewer clusters or a more block-like "
-                "similarity"
+                f"{float(highest.min()):.2f}): the memberships are not identified; use fewer "
+                "clusters or a more block-like similarity"
             )
 
     def _place(self, rows: Any) -> Any:
@@ -362,10 +337,9 @@ class PairwiseProbabilisticClustering(
         U_new = self.predict_proba(X)
         rows, U, a = self._new_similarities(X), self._members, self.scale_
         fitted = float((as_dense(rows @ U, U.dtype) * U_new).sum())
-        square = setup.squared_norm(rows, self._weights)
-        error = (
-            square - 2 * a * fitted + a**2 * float((self._co_occurrence * (U_new.T @ U_new)).sum())
-        )
+        square = squared_norm(rows, right=self._weights)
+        modelled = float((self._co_occurrence * (U_new.T @ U_new)).sum())
+        error = square - 2 * a * fitted + a**2 * modelled
         return 1.0 - error / square if square > 0 else 0.0
 
 
@@ -397,7 +371,7 @@ def drawn_memberships(
         noise = np.triu(rng.normal(scale=np.sqrt(variance), size=(n, n)), 1)
         W = mean + noise + noise.T
         # A row on an edge of the simplex would leave it slowly.
-        start = normalize(U + 1e-3)
+        start = simplex.normalize(U + 1e-3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fitted = clone(model).set_params(

@@ -3,8 +3,8 @@
 * ``Explicit``: rows of a matrix, dense or sparse;   * ``Low``: W = F F', only F is kept;
 * ``Implicit``: anything that multiplies;            * ``Pairs``: a weight for every pair.
 
-Each knows its ``diagonal`` (n,) and ``squares(weights)``, sum_ij v_i v_j w_ij^2. ``descend`` visits
-the rows of the first two one by one, where these are at hand.
+Each knows its ``diagonal`` (n,) and ``norm``, sum_ij w_ij^2. ``descend`` visits the rows of the
+first two one by one, where these are at hand; others are visited by panels of rows.
 """
 
 from __future__ import annotations
@@ -17,45 +17,16 @@ import scipy.sparse as sp
 from ...array.arrays import device, is_numpy, namespace, native, to_numpy
 from ...array.types import Array, Similarity
 from ...numerics import simplex
-
-__all__ = [
-    "Explicit",
-    "Implicit",
-    "Low",
-    "Pairs",
-    "columns",
-    "descend",
-    "dot",
-    "own_terms",
-    "panels",
-    "takes",
-]
-
-N_PANELS = 16
-SMALLEST = 24  # rows of a panel: below it, calls cost more than arithmetic
+from ...numerics.operators import diagonal_of, dtype_of, squared_norm
 
 
 class Explicit:
     """Rows of a matrix, dense or sparse, in panels."""
 
-    def __init__(self, W: Any, n_panels: int = N_PANELS) -> None:
+    def __init__(self, W: Any, n_panels: int = 16) -> None:
         self.W, self.n, self.dtype = W, W.shape[0], W.dtype
-        xp = namespace(W)
-        sparse = sp.issparse(W)
-        self.diagonal = W.diagonal() if sparse else xp.linalg.diagonal(W)
-        self.norm = (
-            float(W.data @ W.data)
-            if sparse
-            else sum(dot(W[rows, :], W[rows, :]) for rows in panels(self.n, n_panels))
-        )
-        self.diagonal_norm = dot(self.diagonal, self.diagonal)
+        self.diagonal, self.norm = diagonal_of(W), squared_norm(W)
         self.panels = panels(self.n, n_panels)
-
-    def squares(self, weights: Any) -> float:
-        """sum_ij v_i v_j w_ij^2."""
-        if sp.issparse(self.W):
-            return float(weights @ (self.W.multiply(self.W) @ weights))
-        return sum(float(weights[rows] @ (self.W[rows, :] ** 2 @ weights)) for rows in self.panels)
 
     def part(self, rows: np.ndarray) -> Explicit:
         """The similarities among some of the objects."""
@@ -69,8 +40,7 @@ class Explicit:
         return self.W @ V
 
     def sweep(self, V: Array, visit: Any) -> tuple[Any, Any]:
-        """Visit the panels of ``V`` (n, c) in order, newest values first; t before and after, per
-        column.
+        """Visit the panels of ``V`` (n, c) in order, newest values first; t (c,) before and after.
 
         ``visit(rows, product)`` returns the change of V[rows], given (W V)[rows] at this moment,
         and the change is made.
@@ -91,30 +61,15 @@ class Explicit:
 
 
 class Low:
-    """W = F F' through its factor F (n, d), dense or CSR.
+    """W = F F' through its factor F (n, d), dense or CSR."""
 
-    M = F'V is kept up to date, so a panel costs its own rows only.
-    """
-
-    def __init__(self, factor: Any, n_panels: int = N_PANELS) -> None:
+    def __init__(self, factor: Any) -> None:
         self.factor, self.n, self.dtype = factor, factor.shape[0], factor.dtype
-        self.panels = panels(self.n, n_panels)
         if sp.issparse(factor):
             self.diagonal = np.asarray(factor.multiply(factor).sum(axis=1)).ravel()
-            gram = (factor.T @ factor).data
         else:
-            xp = namespace(factor)
-            self.diagonal = xp.sum(factor * factor, axis=1)
-            gram = factor.T @ factor
-        self.norm, self.diagonal_norm = dot(gram, gram), dot(self.diagonal, self.diagonal)
-
-    def squares(self, weights: Array) -> float:
-        """sum_ij v_i v_j w_ij^2 = |F' diag(v) F|^2."""
-        if sp.issparse(self.factor):
-            gram = (self.factor.T @ sp.diags_array(weights) @ self.factor).data
-        else:
-            gram = (self.factor * weights[:, None]).T @ self.factor
-        return dot(gram, gram)
+            self.diagonal = namespace(factor).sum(factor * factor, axis=1)
+        self.norm = squared_norm(self)
 
     def part(self, rows: np.ndarray) -> Low:
         """The similarities among some of the objects."""
@@ -124,10 +79,10 @@ class Low:
         return self.factor @ (self.factor.T @ V)
 
     def sweep(self, V: Array, visit: Any) -> tuple[Any, Any]:
-        """As ``Explicit.sweep``; t is |F'V|^2."""
+        """As ``Explicit.sweep``; t is |F'V|^2, and F'V is kept up to date."""
         M = self.factor.T @ V
         t_old = columns(M, M)
-        for rows in self.panels:
+        for rows in panels(self.n):
             F = self.factor[rows, :]
             change = visit(rows, F @ M)
             V[rows, ...] += change
@@ -136,52 +91,21 @@ class Low:
 
 
 class Implicit:
-    """Anything that multiplies.
+    """Anything that multiplies."""
 
-    Its diagonal and norm are asked for, or else read off products with blocks of the identity.
-    """
-
-    def __init__(self, W: Similarity, block: int = 256) -> None:
-        self.W, self.n, self.dtype = (
-            W,
-            W.shape[0],
-            np.dtype(getattr(W, "dtype", None) or np.float64),
-        )
-        diagonal, norm = np.empty(self.n), 0.0
-        for start in range(0, self.n, block):
-            stop = min(start + block, self.n)
-            part = np.asarray(W @ np.eye(self.n, stop - start, -start, dtype=self.dtype))
-            diagonal[start:stop] = part[np.arange(start, stop), np.arange(stop - start)]
-            norm += dot(part, part)
-        self.diagonal, self.norm, self.diagonal_norm = (
-            diagonal.astype(self.dtype),
-            norm,
-            float(diagonal @ diagonal),
-        )
-
-    def squares(self, weights: Array) -> float:
-        """sum_ij v_i v_j w_ij^2, by blocks of columns."""
-        total, block = 0.0, 256
-        for start in range(0, self.n, block):
-            stop = min(start + block, self.n)
-            W = np.asarray(self.W @ np.eye(self.n, stop - start, -start, dtype=self.dtype))
-            total += float(weights @ (W**2 @ weights[start:stop]))
-        return total
+    def __init__(self, W: Similarity) -> None:
+        self.W, self.n, self.dtype = W, W.shape[0], dtype_of(W)
+        self.diagonal, self.norm = diagonal_of(W).astype(self.dtype), squared_norm(W)
 
     def __matmul__(self, V: Array) -> Any:
         return np.asarray(self.W @ V)
 
 
-def panels(n: int, n_panels: int) -> list[slice]:
+def panels(n: int, n_panels: int = 16) -> list[slice]:
     """Rows of each of about ``n_panels`` panels."""
-    size = max(-(-n // n_panels), min(n, SMALLEST))
+    # Below 24 rows, calls cost more than arithmetic.
+    size = max(-(-n // n_panels), min(n, 24))
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
-
-
-def dot(A: Array, B: Array) -> float:
-    """<A, B> added up in float64."""
-    xp = namespace(A, B)
-    return float(xp.sum(xp.sum(A * B, axis=-1), dtype=xp.float64))
 
 
 def columns(A: Array, B: Array) -> Any:
@@ -194,19 +118,14 @@ def columns(A: Array, B: Array) -> Any:
 
 def takes(W: Any) -> bool:
     """Whether the rows of a similarity are at hand."""
-    if not isinstance(W, (Explicit, Low)):
-        return False
-    matrix = W.factor if isinstance(W, Low) else W.W
-    return sp.issparse(matrix) or is_numpy(matrix)
+    matrix = getattr(W, "factor", getattr(W, "W", None))
+    return isinstance(W, (Explicit, Low)) and (sp.issparse(matrix) or is_numpy(matrix))
 
 
 def descend(problem: Any, origin: np.ndarray, scale: Array, damping: Array) -> tuple[Any, Any]:
-    """Memberships (n, r, k) after a sweep row by row, and the moments t and q (r,) of
-    ``kernel.moments`` before and after.
-    """
-    n = len(origin)
+    """Memberships (n, r, k) after a sweep row by row, and t and q (r,) before and after."""
     own = own_terms(problem) if problem.own is None else problem.own
-    held = np.zeros(n, dtype=bool) if problem.held is None else problem.held
+    held = np.zeros(len(origin), dtype=bool) if problem.held is None else problem.held
     links, U = problem.linked, np.array(origin, dtype=np.float64, order="C")
     links = None if links is None else (links.data, links.indices, links.indptr)
     rows = native("sweep").Rows(U, own, held, links, scale, damping)
@@ -243,32 +162,24 @@ def _entries(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def own_terms(problem: Any) -> np.ndarray:
-    """The weight of every object, its pairs with itself and their similarity, the diagonal entry,
-    and the weighted self pairs left out and their similarity, (n, 6).
+    """What a sweep by rows reads of every object, (n, 6): weight, self pairs and their similarity,
+    diagonal entry, self pairs left out and their similarity.
     """
-    n = problem.W.n
+    n, full = problem.W.n, problem.W.diagonal
     v = np.ones(n) if problem.weights is None else np.asarray(problem.weights, dtype=np.float64)
     left, similarity = problem.self_pairs() if problem.exclude else (np.zeros(n), np.zeros(n))
-    full = problem.W.diagonal
-    own = np.empty((n, 6))
-    columns = (v, v - left, v * full - similarity, full, v * left, v * similarity)
-    for c, column in enumerate(columns):
-        own[:, c] = column
-    return own
+    terms = (v, v - left, v * full - similarity, full, v * left, v * similarity)
+    return np.stack(terms, axis=1).astype(np.float64)
 
 
 class Pairs:
-    """Similarities W (n, n) with weights Q (n, n), both dense and symmetric.
-
-    Rows where ``held`` is True stay.
-    """
+    """Similarities W (n, n) with weights Q (n, n), both dense and symmetric; ``held`` rows stay."""
 
     def __init__(self, W: np.ndarray, Q: np.ndarray, held: Any = None) -> None:
         self.n, self.dtype, self.held = W.shape[0], W.dtype, held
         self.Q, self.W = Q, Q * W
         self.diagonal = self.W.diagonal()
         self.norm = float(np.einsum("ij,ij->", self.W, W, dtype=np.float64))
-        self.diagonal_norm = 0.0
 
     def __matmul__(self, V: np.ndarray) -> np.ndarray:
         return self.W @ V
@@ -281,8 +192,7 @@ class Pairs:
 
     def bent(self, U: np.ndarray) -> np.ndarray:
         """sum_j q_ij (u_i'u_j) u_j of every row of every run, (n, r, k)."""
-        rows = [(self.Q * (V @ V.T)) @ V for V in np.moveaxis(U, 1, 0)]
-        return np.stack(rows, axis=1)
+        return np.stack([(self.Q * (V @ V.T)) @ V for V in np.moveaxis(U, 1, 0)], axis=1)
 
     def squares_of(self, U: np.ndarray) -> np.ndarray:
         """q = sum_ij q_ij (u_i'u_j)^2 of every run (r,)."""
@@ -301,16 +211,13 @@ class Pairs:
         return np.einsum("nrk,nrk->r", U, P, dtype=np.float64), self.squares_of(U)
 
     def _sweep(self, memberships: np.ndarray, run: int, a: float, damping: float) -> None:
-        k = memberships.shape[2]
         U = np.ascontiguousarray(memberships[:, run], dtype=np.float64)
-        for rows in panels(self.n, N_PANELS):
+        for rows in panels(self.n):
             old = U[rows]
-            H = a * self.curvature(U, rows)
-            # The rows of a panel move at once: their own terms are held by a multiple of the
-            # identity.
+            # The rows of a panel move at once: a multiple of the identity bounds their own terms.
             within = self.Q[rows, rows] @ np.einsum("ir,ir->i", old, old)
             bend = 3.0 * a * damping * float(within.max(initial=0.0))
-            B = self.W[rows] @ U + bend * old
-            new = simplex.quadratic_program(H + bend * np.eye(k), B)
+            H = a * self.curvature(U, rows) + bend * np.eye(U.shape[1])
+            new = simplex.quadratic_program(H, self.W[rows] @ U + bend * old)
             U[rows] = new if self.held is None else np.where(self.held[rows, None], old, new)
         memberships[:, run] = U

@@ -1,6 +1,4 @@
-"""The pairwise model for a similarity that only multiplies.
-
-Projected gradient with an exact line search.
+"""The pairwise model for a similarity that only multiplies: projected gradient, exact steps.
 
 Along U + s D the objective is a ratio of polynomials in s,
 
@@ -19,26 +17,12 @@ import numpy as np
 from numpy.polynomial import polynomial as poly
 
 from ...numerics import simplex
-from .kernel import (
-    Problem,
-    State,
-    _slopes,
-    fitted_scale,
-    objective,
-    squared_norm,
-    weighted,
-)
-from .kernel import start as pairwise_start
-
-__all__ = ["GradientState", "gradient_step", "start"]
-
-REFRESH = 25  # steps after which W U is computed anew: the recursion drifts
+from . import kernel
+from .kernel import Problem, fitted_scale, objective, squared_norm, weighted
 
 
 class GradientState(NamedTuple):
-    """Memberships (n, r, k), scale (r,), W U, step lengths (r,), and steps since W U was last
-    computed.
-    """
+    """Memberships (n, r, k), scale (r,), W U, step lengths (r,), steps since W U was computed."""
 
     U: np.ndarray
     scale: np.ndarray
@@ -49,7 +33,7 @@ class GradientState(NamedTuple):
 
 def start(problem: Problem, U: np.ndarray) -> GradientState:
     """The state of memberships (n, r, k)."""
-    state = pairwise_start(problem, U)
+    state = kernel.start(problem, U)
     descent = descents(problem, U, state.product, state.scale)
     length = 1.0 / np.maximum(np.abs(descent).max(axis=(0, 2)), np.finfo(float).tiny)
     return GradientState(U, state.scale, state.product, length)
@@ -57,7 +41,7 @@ def start(problem: Problem, U: np.ndarray) -> GradientState:
 
 def descents(problem: Problem, U: np.ndarray, product: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """R = W U - a U S, without the diagonal terms if the problem excludes them."""
-    R = -_slopes(problem, State(U, scale, np.ones_like(scale), product))
+    R = -kernel.slopes(problem, kernel.State(U, scale, None, product))
     if problem.held is not None:
         R[problem.held] = 0.0
     return R
@@ -69,20 +53,18 @@ def gradient_step(problem: Problem, state: GradientState) -> tuple[GradientState
     R = descents(problem, U, P, scale)
     D = simplex.project(U + length.astype(U.dtype)[None, :, None] * R) - U
     Q = (problem.W @ weighted(problem, D)).reshape(D.shape)
-    steps = np.empty(U.shape[1])
-    values, scales = np.empty_like(steps), np.empty_like(steps)
+    steps, values, scales = np.empty((3, U.shape[1]))
     norm = squared_norm(problem)
     for run in range(len(steps)):
-        t, q = polynomials(
-            problem, *(A[:, run].astype(np.float64, copy=False) for A in (U, D, P, Q))
-        )
+        of_run = (A[:, run].astype(np.float64, copy=False) for A in (U, D, P, Q))
+        t, q = polynomials(problem, *of_run)
         steps[run] = s = _best_step(problem.scale, t, q)
         t_s, q_s = np.atleast_1d(poly.polyval(s, t)), np.atleast_1d(poly.polyval(s, q))
         scales[run] = fitted_scale(problem, t_s, q_s)[0]
         values[run] = objective(t_s, q_s, norm, scales[run])[0]
     along = steps.astype(U.dtype)[None, :, None]
     U_new, age = U + along * D, age + 1
-    if age >= REFRESH:
+    if age >= 25:  # the recursion drifts
         U_new = simplex.normalize(np.maximum(U_new, 0.0))
         P_new, age = (problem.W @ weighted(problem, U_new)).reshape(U.shape), 0
     else:
@@ -91,11 +73,8 @@ def gradient_step(problem: Problem, state: GradientState) -> tuple[GradientState
     moved = np.einsum("nrk,nrk->r", D, D) * steps
     turn = np.einsum("nrk,nrk->r", D, bend)
     with np.errstate(over="ignore"):  # a longest step of infinity is no bound
-        length = np.where(
-            turn > 0,
-            np.clip(moved / np.where(turn > 0, turn, 1.0), 1e-3 * length, 1e3 * length),
-            2 * length,
-        )
+        bounded = np.clip(moved / np.where(turn > 0, turn, 1.0), 1e-3 * length, 1e3 * length)
+        length = np.where(turn > 0, bounded, 2 * length)
     return GradientState(U_new, scales, P_new, length, age), values
 
 
@@ -108,21 +87,11 @@ def polynomials(
     t = np.array([np.vdot(U_v, P), 2 * np.vdot(D_v, P), np.vdot(D_v, Q)])
     S, A, B = U_v.T @ U, U_v.T @ D, D_v.T @ D
     A = A + A.T
-    q = np.array(
-        [
-            np.vdot(S, S),
-            2 * np.vdot(S, A),
-            np.vdot(A, A) + 2 * np.vdot(S, B),
-            2 * np.vdot(A, B),
-            np.vdot(B, B),
-        ]
-    )
+    first, last = 2 * np.vdot(S, A), np.vdot(B, B)
+    middle = np.vdot(A, A) + 2 * np.vdot(S, B)
+    q = np.array([np.vdot(S, S), first, middle, 2 * np.vdot(A, B), last])
     if problem.exclude:
-        square = [
-            np.einsum("nk,nk->n", U, U),
-            2 * np.einsum("nk,nk->n", U, D),
-            np.einsum("nk,nk->n", D, D),
-        ]
+        square = [np.sum(U * U, axis=1), 2 * np.sum(U * D, axis=1), np.sum(D * D, axis=1)]
         left, similarity = (v * part for part in problem.self_pairs())
         t -= [float(similarity @ c) for c in square]
         for i in range(3):
@@ -141,11 +110,9 @@ def _best_step(scale: float | None, t: np.ndarray, q: np.ndarray) -> float:
     roots = poly.polyroots(poly.polytrim(slope / size, 1e-14)) if size > 0 else np.zeros(0)
     real = roots.real[np.abs(roots.imag) < 1e-6]
     candidates = np.concatenate([[0.0, 1.0], real[(real > 0) & (real < 1)]])
-    t_c, q_c = (
-        poly.polyval(candidates, t),
-        np.maximum(poly.polyval(candidates, q), np.finfo(float).tiny),
-    )
-    values = (
-        -np.square(np.maximum(t_c, 0)) / q_c if scale is None else -2 * scale * t_c + scale**2 * q_c
-    )
+    t_c, q_c = poly.polyval(candidates, t), poly.polyval(candidates, q)
+    if scale is None:
+        values = -np.square(np.maximum(t_c, 0)) / np.maximum(q_c, np.finfo(float).tiny)
+    else:
+        values = -2 * scale * t_c + scale**2 * q_c
     return float(candidates[np.argmin(values)])

@@ -15,35 +15,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
-from ...array.arrays import device, namespace, native, to_numpy
+from ...array.arrays import device, is_numpy, namespace, native, to_numpy
 from ...array.types import Array, ArrayLike, Weights
 from ...engine import loop
+from ...numerics import operators as norms
 from ...numerics import simplex
 from . import evidence
-from .evidence import N_PANELS, Explicit, Implicit, Low, columns, panels
-
-__all__ = [
-    "N_PANELS",
-    "Explicit",
-    "Implicit",
-    "Low",
-    "Problem",
-    "State",
-    "baum_eagon_step",
-    "best_run",
-    "combine",
-    "coordinate_step",
-    "explained",
-    "kkt_residual",
-    "panels",
-    "prepared",
-    "select",
-    "start",
-]
-
-
-NEGLIGIBLE = 1e-24  # mean squared co-occurrence of a pair below which it is rounding error
+from .evidence import Explicit, Implicit, Low, columns
 
 
 class Problem(NamedTuple):
@@ -54,7 +34,7 @@ class Problem(NamedTuple):
     object, whose members share one row, brings ``left`` (n,) and ``left_similarity`` (n,): self
     pairs left out for each unit of its weight, and their similarities. ``linked`` (n, n), sparse,
     pulls objects together (above zero) or apart: the objective is f - 2 <VU, linked VU>, so that
-    links do not change the scale. ``own`` is what ``prepared`` adds for a run of sweeps.
+    links do not change the scale. ``own`` is ``evidence.own_terms``, kept for a run of sweeps.
     """
 
     W: Any
@@ -64,7 +44,6 @@ class Problem(NamedTuple):
     held: Any = None
     left: Any = None
     left_similarity: Any = None
-    norm: float | None = None
     linked: Any = None
     own: Any = None
 
@@ -85,9 +64,7 @@ class Problem(NamedTuple):
 
 
 class State(NamedTuple):
-    """Memberships (n, r, k), the scale (r,), the factor by which a panel's curvature is raised (r,)
-    and, where kept, W U.
-    """
+    """Memberships (n, r, k), scale (r,), factor of a panel's curvature (r,); W U where kept."""
 
     U: Any
     scale: Any
@@ -95,8 +72,15 @@ class State(NamedTuple):
     product: Any = None
 
 
-# ---- the objective
-# --------------------------------------------------------------------------------------------------
+def as_evidence(W: Any) -> Any:
+    """The similarity in the form that its solver reads."""
+    if hasattr(W, "panels"):
+        return W
+    if hasattr(W, "factor"):
+        return Low(W.factor)
+    if isinstance(W, np.ndarray) or sp.issparse(W) or not is_numpy(W):
+        return Explicit(W)
+    return Implicit(W)
 
 
 def gram(U: Array, weights: Weights = None) -> Any:
@@ -113,7 +97,7 @@ def _times(U: Array, S: Array) -> Any:
     return xp.permute_dims(xp.permute_dims(U, (1, 0, 2)) @ xp.astype(S, U.dtype), (1, 0, 2))
 
 
-def weighted(problem: Problem, U: np.ndarray) -> Any:
+def weighted(problem: Problem, U: Array) -> Any:
     """V U of every run side by side, (n, r k): what similarities are multiplied with."""
     flat = _flat(U)
     return flat if problem.weights is None else flat * problem.weights[:, None]
@@ -126,16 +110,13 @@ def fitted_scale(problem: Problem, t: Array, q: Array) -> Any:
     """
     if problem.scale is not None:
         return np.full_like(t, problem.scale)
-    shared = q > NEGLIGIBLE * problem.total**2
+    shared = q > 1e-24 * problem.total**2  # smaller mean squares are rounding errors
     fitted = np.maximum(t / np.where(shared, q, 1.0), 0.0)
     return np.where(shared, fitted, squared_norm(problem) ** 0.5 / max(problem.total, 1.0))
 
 
 def moments(problem: Problem, U: Array, S: Array, t: Array) -> tuple[Any, Any]:
-    """t and q with the diagonal terms taken off if the problem excludes them.
-
-    ``t`` counts every pair.
-    """
+    """t, given of all pairs, and q, without the diagonal terms if the problem excludes them."""
     xp = namespace(U)
     if hasattr(problem.W, "squares_of"):
         return t, problem.W.squares_of(U)
@@ -152,15 +133,12 @@ def moments(problem: Problem, U: Array, S: Array, t: Array) -> tuple[Any, Any]:
 
 def squared_norm(problem: Problem) -> float:
     """|W|^2 weighted by pairs, without the diagonal if the problem excludes it."""
-    if problem.norm is not None:
-        return problem.norm
-    if problem.weights is None:
-        return max(0.0, problem.W.norm - (problem.W.diagonal_norm if problem.exclude else 0.0))
-    total = problem.W.squares(problem.weights)
+    W, v = problem.W, problem.weights
+    total = W.norm if v is None else norms.squared_norm(getattr(W, "W", W), v, v)
     if problem.exclude:
-        left, similarity = problem.self_pairs()
-        xp = namespace(left)
-        total -= float(xp.sum(problem.weights * similarity * problem.W.diagonal))
+        xp, similarity = namespace(W.diagonal), problem.self_pairs()[1]
+        own = (W.diagonal if v is None else v * similarity) * W.diagonal
+        total -= float(xp.sum(own, dtype=xp.float64))
     return max(0.0, total)
 
 
@@ -184,7 +162,7 @@ def objective(t: Array, q: Array, norm: float, scale: Array) -> Any:
     return np.maximum(norm + scale * (scale * q - 2 * t), 0.0)
 
 
-def pull(problem: Problem, U: Any) -> Any:
+def pull(problem: Problem, U: Array) -> Any:
     """Reduction of the objective of every run by the links (r,)."""
     if problem.linked is None:
         return 0.0
@@ -192,13 +170,20 @@ def pull(problem: Problem, U: Any) -> Any:
     return 2 * _runs(columns(V, problem.linked @ V), U.shape)
 
 
-def start(problem: Problem, U: Any) -> State:
-    """The state of memberships (n, r, k), by one product."""
+def evaluated(problem: Problem, U: Array) -> tuple[State, Any]:
+    """The state of memberships (n, r, k), by one product, and f of every run."""
     V = weighted(problem, U)
-    P = namespace(U).reshape(problem.W @ V, U.shape)
-    t = _runs(columns(V, _flat(P)), U.shape)
+    P = problem.W @ V
+    t = _runs(columns(V, P), U.shape)
     t, q = moments(problem, U, gram(U, problem.weights), t)
-    return State(U, fitted_scale(problem, t, q), np.ones(U.shape[1]), P)
+    scale = fitted_scale(problem, t, q)
+    state = State(U, scale, np.ones(U.shape[1]), namespace(U).reshape(P, U.shape))
+    return state, objective(t, q, squared_norm(problem), scale)
+
+
+def start(problem: Problem, U: Array) -> State:
+    """The state of memberships (n, r, k), by one product."""
+    return evaluated(problem, U)[0]
 
 
 def _on(U: Array, values: ArrayLike) -> Any:
@@ -215,14 +200,8 @@ def _runs(values: np.ndarray, shape: tuple[int, ...]) -> Any:
     return values.reshape(shape[1], shape[2]).sum(axis=1)
 
 
-# ---- coordinate descent by panels
-# --------------------------------------------------------------------------------------
-
-
 def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
-    """One Gauss-Seidel sweep; a run whose objective would rise stays where it was, with more
-    damping.
-    """
+    """One Gauss-Seidel sweep; runs whose objective would rise stay, with more damping."""
     origin, scale, damping, _ = state
     if hasattr(problem.W, "descend"):
         U, (t_old, q_old, t_new, q_new) = problem.W.descend(origin, scale, damping, problem.exclude)
@@ -242,13 +221,6 @@ def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
         return moved, f_new
     stayed = State(origin, scale_old, damping * 2)
     return select(good, moved, stayed), np.where(good, f_new, f_old)
-
-
-def prepared(problem: Problem) -> Problem:
-    """The problem with what sweeps row by row read of every object."""
-    return (
-        problem._replace(own=evidence.own_terms(problem)) if evidence.takes(problem.W) else problem
-    )
 
 
 def _descend(problem: Problem, origin: Any, scale: Any, damping: Any) -> tuple[Any, ...]:
@@ -284,38 +256,29 @@ def _descend(problem: Problem, origin: Any, scale: Any, damping: Any) -> tuple[A
 
 
 def _panel(
-    problem: Problem,
-    rows: slice,
-    old: Any,
-    product: Array,
-    S: Array,
-    S_panel: Any,
-    scale: Array,
-    damping: Array,
+    problem: Problem, rows: slice, old: Any, product: Array, S: Array, S_panel: Any, *runs: Array
 ) -> Any:
-    """New memberships of a panel: a majoriser of its own terms, an exact quadratic for all others,
-    k / 2 pair steps.
+    """New memberships of a panel, by k / 2 pair steps.
+
+    A majoriser of the panel's own terms is added to the exact quadratic of all others. ``runs`` are
+    the scales and the damping.
     """
     xp = namespace(old)
     k, dtype = old.shape[2], old.dtype
-    a, damping = scale[:, None, None], damping[:, None, None]
+    a, damping = (part[:, None, None] for part in runs)
     curvature = xp.max(xp.sum(S_panel, axis=2), axis=1)[:, None, None] * 3.0 * a * damping
-    H = xp.astype(
-        a * (S - S_panel) + curvature * xp.eye(k, dtype=xp.float64, device=device(old)), dtype
-    )
+    identity = xp.eye(k, dtype=xp.float64, device=device(old))
+    H = xp.astype(a * (S - S_panel) + curvature * identity, dtype)
     gradient = _times(old, a * S) - product
     if problem.exclude:
-        gradient += _own(problem, rows, old, xp.astype(scale, dtype)) * old
+        gradient += _own(problem, rows, old, xp.astype(runs[0], dtype)) * old
     new = xp.reshape(xp.asarray(old, copy=True), (-1, k))
-    return xp.reshape(
-        simplex.pair_steps(H, xp.reshape(gradient, (-1, k)), new, (k + 1) // 2), old.shape
-    )
+    new = simplex.pair_steps(H, xp.reshape(gradient, (-1, k)), new, (k + 1) // 2)
+    return xp.reshape(new, old.shape)
 
 
 def _own(problem: Problem, rows: slice, U: Array, scale: Array) -> Any:
-    """What the self pairs left out would add to the slope of each row, as a factor of the row,
-    (rows, r, 1).
-    """
+    """What self pairs left out add to the slope of each row, as a factor of it, (rows, r, 1)."""
     xp = namespace(U)
     left, similarity = (xp.astype(part[rows], U.dtype) for part in problem.self_pairs())
     square = xp.sum(U * U, axis=2, keepdims=True)
@@ -325,13 +288,11 @@ def _own(problem: Problem, rows: slice, U: Array, scale: Array) -> Any:
 def combine(current: State, previous: State, momentum: float | np.ndarray) -> State:
     """Extrapolated memberships, clipped to the simplex."""
     xp = namespace(current.U)
+    runs = np.array(np.broadcast_to(momentum, current.U.shape[1:2]), dtype=np.float64)
     if xp is np:
-        runs = np.array(np.broadcast_to(momentum, current.U.shape[1:2]), dtype=np.float64)
         pair = (np.ascontiguousarray(U) for U in (current.U, previous.U))
         return current._replace(U=native("sweep").extrapolated(*pair, runs), product=None)
-    beta = xp.astype(
-        _on(current.U, np.broadcast_to(momentum, current.U.shape[1:2])), current.U.dtype
-    )[None, :, None]
+    beta = xp.astype(_on(current.U, runs), current.U.dtype)[None, :, None]
     U = current.U + beta * (current.U - previous.U)
     return current._replace(U=simplex.normalize(xp.clip(U, min=0.0)), product=None)
 
@@ -340,11 +301,9 @@ def select(mask: Array, one: State, other: State) -> State:
     """Runs of ``one`` where the mask holds, of ``other`` elsewhere."""
     xp = namespace(one.U)
     where = _on(one.U, mask)
-    return State(
-        xp.where(where[None, :, None], one.U, other.U),
-        np.where(mask, one.scale, other.scale),
-        np.where(mask, one.damping, other.damping),
-    )
+    U = xp.where(where[None, :, None], one.U, other.U)
+    pairs = (one.scale, other.scale), (one.damping, other.damping)
+    return State(U, *(np.where(mask, *pair) for pair in pairs))
 
 
 def best_run(run: loop.Run) -> loop.Run:
@@ -354,53 +313,42 @@ def best_run(run: loop.Run) -> loop.Run:
     return run._replace(state=state, objective=run.objective[best], history=run.history[:, best])
 
 
-# ---- the published rule
-# ------------------------------------------------------------------------------------------------
-
-
 def baum_eagon_step(problem: Problem, state: State) -> tuple[State, Any]:
-    """u_ir <- u_ir (a n + [W U - a U S]_ir), each row divided by its actual sum (Baum and Eagon
-    1967).
-    """
-    xp = namespace(state.U)
-    U = state.U
+    """u_ir <- u_ir (a n + [W U - a U S]_ir), rows divided by their sums (Baum and Eagon 1967)."""
+    xp, U = namespace(state.U), state.U
     a = xp.astype(_on(U, state.scale), U.dtype)
     offset = a[None, :, None] * (problem.total - problem.exclude)
-    moved = simplex.normalize(U * xp.clip(offset - _slopes(problem, state), min=0.0))
+    moved = simplex.normalize(U * xp.clip(offset - slopes(problem, state), min=0.0))
     if problem.held is not None:
         moved = xp.where(problem.held[:, None, None], U, moved)
-    state = start(problem, moved)
-    t = _runs(columns(weighted(problem, moved), _flat(state.product)), U.shape)
-    t, q = moments(problem, moved, gram(moved, problem.weights), t)
-    return state, objective(t, q, squared_norm(problem), state.scale)
+    return evaluated(problem, moved)
 
 
-def _slopes(problem: Problem, state: State) -> Any:
+def slopes(problem: Problem, state: State) -> Any:
     """Half the gradient of f / (a v_i) by each row, a U S - W U without the self pairs left out,
     (n, r, k).
     """
-    xp = namespace(state.U)
-    a = xp.astype(_on(state.U, state.scale), state.U.dtype)
+    xp, U = namespace(state.U), state.U
+    a = xp.astype(_on(U, state.scale), U.dtype)
     if hasattr(problem.W, "bent"):
-        return a[None, :, None] * problem.W.bent(state.U) - state.product
-    slopes = a[None, :, None] * _times(state.U, gram(state.U, problem.weights)) - state.product
+        return a[None, :, None] * problem.W.bent(U) - state.product
+    found = a[None, :, None] * _times(U, gram(U, problem.weights)) - state.product
     if problem.linked is not None:
-        links = xp.reshape(problem.linked @ weighted(problem, state.U), state.U.shape)
-        slopes -= links / xp.clip(a, min=1e-150)[None, :, None]
+        links = xp.reshape(problem.linked @ weighted(problem, U), U.shape)
+        found -= links / xp.clip(a, min=1e-150)[None, :, None]
     if problem.exclude:
-        slopes += _own(problem, slice(None), state.U, a) * state.U
-    return slopes
+        found += _own(problem, slice(None), U, a) * U
+    return found
 
 
 def kkt_residual(problem: Problem, state: State) -> Any:
     """Largest  max_{used} g - min g  over the rows of each run, relative to the largest |W U|; zero
     at a stationary point.
     """
-    xp = namespace(state.U)
-    U = state.U
+    xp, U = namespace(state.U), state.U
     if state.product is None:
         state = state._replace(product=start(problem, U).product)
-    gradient = _slopes(problem, state)
+    gradient = slopes(problem, state)
     slack = xp.sum(U * (gradient - xp.min(gradient, axis=2, keepdims=True)), axis=2)
     if problem.held is not None:
         slack = xp.where(problem.held[:, None], xp.zeros_like(slack), slack)

@@ -17,52 +17,21 @@ from ...data.constraints import Known
 from ...engine import loop
 from ...engine.similarity_evidence import Evidence, largest_entry
 from ...numerics import simplex
-from ...numerics.distances import unit_rows
-from ...numerics.eigen import dtype_of, leading_eigenvectors, normalized_operator
-from ...numerics.kmeans import orthogonal_rows
-from ...numerics.operators import degrees, like, magnitudes
+from ...numerics.eigen import leading_eigenvectors
+from ...numerics.kmeans import soft_assignment, spectral_start
+from ...numerics.operators import Scaled, degrees, dtype_of, like, magnitudes, normalized_operator
+from ...similarity.operators import Factored
 from . import kernel
 from .evidence import Pairs
 
-__all__ = [
-    "contest",
-    "given",
-    "lower_bound",
-    "of_objects",
-    "on_a_sample",
-    "on_device",
-    "problem",
-    "similarity",
-    "spectral",
-    "split_bound",
-    "squared_norm",
-    "with_links",
-]
+# Objects of the sample on which starts are compared: a fixed number, and more for every cluster
+SAMPLE, PER_CLUSTER = 1000, 100
 
-
-def squared_norm(rows: Any, weights: Any = None) -> float:
-    """|rows|^2, columns weighted, of an array, a sparse array, a factored operator or anything that
-    multiplies.
-    """
-    if weights is not None:
-        dense = (
-            rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows @ np.eye(rows.shape[1]))
-        )
-        return float((dense**2 @ weights).sum())
-    if hasattr(rows, "factor"):
-        # |F R'|^2 = <F'F, R'R>: no product of the size of the similarity.
-        return float(((rows.factor.T @ rows.factor) * (rows.right.T @ rows.right)).sum())
-    if sp.issparse(rows):
-        return float(rows.data @ rows.data)
-    if hasattr(rows, "__array__") or not is_numpy(rows):
-        return float((rows * rows).sum())
-    return float(np.square(rows @ np.eye(rows.shape[1])).sum())
+Solve = Callable[[kernel.Problem, Any], loop.Run]
 
 
 def similarity(evidence: Evidence, k: int) -> Any:
-    """A dask array on its cluster, a dense CUDA array in the form of its own sweep where it has
-    one; anything else as it is.
-    """
+    """A dask array on its cluster, a dense CUDA array in panels; anything else as it is."""
     W, plain = evidence.W, evidence.weights is None and evidence.extra is None
     foreign = reader(W)
     if foreign is not None:
@@ -79,23 +48,20 @@ def similarity(evidence: Evidence, k: int) -> Any:
 
 
 def with_links(evidence: Evidence, known: Known, group: Any) -> Evidence:
-    """The evidence with pulls between linked objects; by default one weighs as much as all
-    similarities of an object.
+    """The evidence with pulls between linked objects.
+
+    By default a link weighs as much as all similarities of an object.
     """
     if known.pairs is None:
         return evidence
-    size = evidence.W.shape[0]
-    unit = largest_entry(evidence.W)
+    size, unit = evidence.W.shape[0], largest_entry(evidence.W)
     return evidence._replace(extra=known.similarities(group, size, float(size), unit))
 
 
 def problem(
     W: Any, evidence: Evidence, exclude: bool, scale: float | None, labels: Any
 ) -> kernel.Problem:
-    """The problem of this evidence.
-
-    Objects with ``labels`` (g,) of at least 0 keep their memberships.
-    """
+    """The problem of this evidence; objects with known ``labels`` (g,) keep their memberships."""
     v, held = evidence.weights, None if labels is None else labels >= 0
     if evidence.pairs is not None:
         if evidence.extra is not None:
@@ -108,7 +74,7 @@ def problem(
             left = own if evidence.self_pairs is None or v is None else v * evidence.self_pairs[0]
             Q = Q - np.diag(np.minimum(left * evidence.pairs.diagonal(), Q.diagonal()))
         return kernel.Problem(Pairs(np.asarray(W), Q, held), False, scale, held=held)
-    left, form = evidence.self_pairs if exclude else None, _as_evidence(W)
+    left, form = evidence.self_pairs if exclude else None, kernel.as_evidence(W)
     if evidence.extra is not None and isinstance(form, kernel.Implicit):
         raise ValueError(
             "cannot_link, labels and weights of must_link need a similarity that is an array, "
@@ -133,35 +99,24 @@ def of_objects(U: np.ndarray, group: np.ndarray, size: int) -> np.ndarray:
     return simplex.normalize(total)
 
 
-def _as_evidence(W: Any) -> Any:
-    """The similarity in the form that its solver reads."""
-    if hasattr(W, "panels"):
-        return W
-    if hasattr(W, "factor"):
-        return kernel.Low(W.factor)
-    if isinstance(W, np.ndarray) or sp.issparse(W) or not is_numpy(W):
-        return kernel.Explicit(W)
-    return kernel.Implicit(W)
-
-
 def lower_bound(W: Any, k: int) -> float:
     """|W|^2 less the squares of its k largest positive eigenvalues."""
-    size = W.norm**0.5
-    values = to_numpy(leading_eigenvectors(_Normed(W, size), k, tol=1e-6).values) * size
+    A = Factored(W.factor) if isinstance(W, kernel.Low) else W
+    A = A if isinstance(A, LinearOperator) else A.W
+    half = like(A, np.full(W.n, W.norm**-0.25, dtype=dtype_of(A)))  # a matrix of norm at most one
+    values = to_numpy(leading_eigenvectors(Scaled(A, half), k, tol=1e-6).values) * W.norm**0.5
     return max(0.0, W.norm - float(np.square(np.clip(values, 0, None)).sum()))
 
 
 def split_bound(W: np.ndarray, k: int) -> float:
     """Lower bound of  sum_{i != j} (w_ij - a u_i'u_j)^2  over all memberships.
 
-    Between two halves A and B of the objects there is no diagonal, and a U_A U_B' has rank k: the
-    squared singular values of W_AB beyond the k largest stay. Pairs within A and within B are left
-    over, which the halves of each bound in the same way.
+    Between two halves of the objects there is no diagonal, and a U_A U_B' has rank k: the squared
+    singular values of W_AB beyond the k largest stay. Pairs within a half are bounded likewise.
     """
 
     def tail(rows: np.ndarray) -> float:
-        # Every second object: consecutive ones may be of one cluster, whose block would have low
-        # rank.
+        # Every second object: consecutive ones may be of one cluster, with a block of low rank.
         first, second = rows[::2], rows[1::2]
         if second.size <= k:
             return 0.0
@@ -170,38 +125,6 @@ def split_bound(W: np.ndarray, k: int) -> float:
 
     # W is symmetric: the block between the halves stands in it twice.
     return 2.0 * tail(np.arange(len(W)))
-
-
-class _Normed(LinearOperator):
-    """W / size: an operator of norm at most one.
-
-    ``W`` is what tells on which device vectors belong.
-    """
-
-    def __init__(self, evidence: Any, size: float) -> None:
-        super().__init__(dtype_of(evidence), (evidence.n, evidence.n))
-        self.evidence, self.size, self.W = evidence, size, getattr(evidence, "W", evidence)
-
-    def __matmul__(self, V: Any) -> Any:
-        return (self.evidence @ V) / self.size
-
-    def _matmat(self, V: Any) -> Any:
-        return self @ V
-
-    def toarray(self) -> Any:
-        return self @ like(self.W, np.eye(self.shape[0], dtype=self.dtype))
-
-
-# If the squared error of the spectral start is below this share of the squared similarities, no
-# other start is tried: none could explain more than this share in addition.
-CERTIFIED = 0.03
-# Objects of the sample on which starts are compared: a fixed number, and more for every cluster. A
-# sample is used where there are at least TIMES as many objects.
-SAMPLE, PER_CLUSTER, TIMES = 1000, 100, 2
-# A sample is used if its clusters explain this many times what clusters of noise would.
-BEYOND_NOISE = 4.0
-
-Solve = Callable[[kernel.Problem, Any], loop.Run]
 
 
 def given(init: Any, n: int, k: int) -> np.ndarray:
@@ -229,22 +152,16 @@ def given(init: Any, n: int, k: int) -> np.ndarray:
 
 
 def spectral(W: Any, weights: Any, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Soft assignment to k nearly orthogonal rows of the leading eigenvectors, the first one drawn
-    (Bach and Jordan 2006).
-    """
-    Z = to_numpy(W.factor) if hasattr(W, "factor") and W.factor.shape[1] == k else None
-    if Z is None:
-        E = leading_eigenvectors(
-            normalized_operator(W, degrees(magnitudes(W), weights), weights), k, tol=1e-3
-        ).vectors
-        Z = to_numpy(unit_rows(E))
-    chosen = orthogonal_rows(Z, k, int(rng.integers(Z.shape[0])))
-    return simplex.normalize(np.clip(Z @ Z[chosen].T, 0, None) ** 2 + 1e-3)
+    """Soft assignment to k nearly orthogonal rows of the eigenvectors (Bach and Jordan 2006)."""
+    if hasattr(W, "factor") and W.factor.shape[1] == k:
+        return soft_assignment(to_numpy(W.factor), k, rng, 1e-3)
+    A = normalized_operator(W, degrees(magnitudes(W), weights), weights)
+    return spectral_start(A, k, rng, 1e-3)
 
 
 def on_device(U: np.ndarray, W: Any) -> Any:
     """Memberships in the precision, the library and on the device of the similarity ``W``."""
-    U = U.astype(np.dtype(str(getattr(W, "dtype", np.float64)).rpartition(".")[2]))
+    U = U.astype(dtype_of(W))
     inner = getattr(W, "factor", getattr(W, "W", W))
     if is_numpy(inner) or sp.issparse(inner):
         return U
@@ -254,10 +171,9 @@ def on_device(U: np.ndarray, W: Any) -> Any:
 def contest(
     problem: kernel.Problem, first: loop.Run, others: Callable[[], loop.Run], n_init: int
 ) -> loop.Run:
-    """The better of the ``first`` run and that of the ``others``, which are not run where there is
-    one start or where none could be much better.
-    """
-    certified = first.objective <= CERTIFIED * kernel.squared_norm(problem)
+    """The better of the ``first`` run and the ``others``, which run where they could be better."""
+    # No other start could explain more than this share of the squared similarities in addition.
+    certified = first.objective <= 0.03 * kernel.squared_norm(problem)
     if n_init == 1 or (first.converged and certified):
         return first
     return loop.best([first, others()], larger=False)
@@ -266,17 +182,17 @@ def contest(
 def on_a_sample(
     problem: kernel.Problem, k: int, n_init: int, rng: np.random.Generator, solve: Solve
 ) -> Array | None:
-    """The best of several starts on a sample of the objects, extended to all, (n, 1, k): a spectral
-    one where the similarity is a matrix, and random ones.
+    """The best of several starts on a sample of the objects, extended to all, (n, 1, k).
 
-    None where there is no sample: few objects, rows that a sample would empty (sparse ones), held
-    objects or links; or where the sample shows no more than noise.
+    None where there are few objects, rows that a sample would empty (sparse ones), held objects or
+    links, or where the sample shows no more than noise.
     """
     size = SAMPLE + PER_CLUSTER * k
-    if problem.W.n < TIMES * size or not _can_be_sampled(problem):
+    if problem.W.n < 2 * size or not _can_be_sampled(problem):
         return None
     rows = np.sort(rng.choice(problem.W.n, size, replace=False))
-    part = _part(problem, rows)
+    weights = None if problem.weights is None else problem.weights[rows]
+    part = problem._replace(W=problem.W.part(rows), weights=weights)
 
     def solved(U: np.ndarray) -> loop.Run:
         return kernel.best_run(solve(part, on_device(U, part.W)))
@@ -290,7 +206,7 @@ def on_a_sample(
         first = solved(spectral(part.W.W, part.weights, k, rng)[:, None])
         run = contest(part, first, random, n_init)
     explained, noise = kernel.explained(part, float(run.objective), k)
-    if explained <= BEYOND_NOISE * noise:
+    if explained <= 4.0 * noise:  # what clusters of noise explain, with a margin
         return None
     return _extended(problem, rows, run.state)
 
@@ -303,15 +219,8 @@ def _can_be_sampled(problem: kernel.Problem) -> bool:
     return plain and hasattr(problem.W, "part") and not sp.issparse(problem.W.W)
 
 
-def _part(problem: kernel.Problem, rows: np.ndarray) -> kernel.Problem:
-    weights = None if problem.weights is None else problem.weights[rows]
-    return problem._replace(W=problem.W.part(rows), weights=weights)
-
-
 def _extended(problem: kernel.Problem, rows: np.ndarray, state: kernel.State) -> Array:
-    """Memberships of all objects (n, 1, k): those outside the sample by their mean similarity to
-    its clusters.
-    """
+    """Memberships of all objects (n, 1, k), others by their mean similarity to the clusters."""
     xp, known = namespace(state.U), state.U[:, 0, :]
     place = np.full(problem.W.n, rows.size)
     place[rows] = np.arange(rows.size)

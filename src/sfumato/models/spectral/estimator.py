@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from ...array.arrays import as_dense, namespace, to_numpy
+from ...array.arrays import as_dense, asarray_like, namespace, native, to_numpy
 from ...array.docs import documented
-from ...array.types import Array, ArrayLike, RandomState
+from ...array.types import Array, ArrayLike, RandomState, Similarity
 from ...array.validation import as_generator, check_choice, check_number
 from ...array.warn import warn
 from ...data.constraints import Known, largest_first, match_columns, matching, reordered
@@ -20,17 +22,13 @@ from ...engine.objects import chained, joined, merged
 from ...engine.similarity_base import PairWeightingClusterer
 from ...engine.similarity_evidence import Evidence
 from ...numerics import kmeans as kernel
+from ...numerics import operators
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import Spectrum, leading_eigenvectors
-from ...numerics.operators import dtype_of, magnitudes, normalized_operator
 from ...numerics.simplex import normalize
 from ...selection.automatic import AutomaticSimilarity
-from . import graph
+from ...similarity import ClusterKernel
 
-__all__ = ["SpectralClustering"]
-
-METHODS = ("normalized-cut", "ng-jordan-weiss", "bach-jordan")
-ROUNDINGS = ("k-means", "weighted-k-means")
 CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has 1 - 8 / pi^2 = 0.19
 
 
@@ -124,19 +122,18 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         tol: float = 0.0,
         random_state: RandomState = None,
     ) -> None:
-        self.max_clusters = max_clusters
-        self.similarity = similarity
+        self.max_clusters, self.similarity = max_clusters, similarity
         self.method, self.rounding = method, rounding
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
-        W, weights = graph.linked(evidence, known, self._group), evidence.weights
+        W, weights = _linked(evidence, known, self._group), evidence.weights
         if self.method == "ng-jordan-weiss" and W.shape[0] > 1:
-            W = graph.without_diagonal(W, weights)
-        degree = graph.connected_degrees(W, weights)
-        operator = normalized_operator(W, degree, weights)
+            W = _without_diagonal(W, weights)
+        degree = _connected_degrees(W, weights)
+        operator = operators.normalized_operator(W, degree, weights)
         spectrum = leading_eigenvectors(operator, self.n_clusters)
-        self._scaling, self._rotation = operator.scaling, graph.over_eigenvalues(spectrum)
+        self._scaling, self._rotation = operator.scaling, _over_eigenvalues(spectrum)
         self._weights = weights
         self.eigenvalues_ = spectrum.values
         self.eigengap_ = float(spectrum.values[-1]) - spectrum.following
@@ -146,12 +143,12 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
             scaling = scaling / weights.astype(scaling.dtype)
         Z = self._row(spectrum.vectors, scaling)
         memberships, run = self._round_joined(Z, degree, weights, known)
-        memberships = graph.share(memberships, degree)
+        memberships = _share(memberships, degree)
         labels = namespace(memberships).argmax(memberships, axis=1)
         volume = degree if weights is None else degree * weights
         self.cost_ = kernel.spectral_cost(spectrum.vectors, volume, labels, self.n_clusters)
         self._warn_if_arbitrary(spectrum)
-        self.embedding_ = Z if self._group is None else graph.of_rows(Z, self._group)
+        self.embedding_ = Z if self._group is None else _of_rows(Z, self._group)
         self._publish(self._spread(memberships, X), run)
 
     def _join(self, evidence: Evidence, known: Known) -> Evidence:
@@ -161,11 +158,10 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
         check_number(self.n_clusters, "n_clusters", low=1, integer=True)
-        check_choice(self.method, "method", METHODS)
+        check_choice(self.method, "method", ("normalized-cut", "ng-jordan-weiss", "bach-jordan"))
         if self.rounding is not None and not hasattr(self.rounding, "predict_proba"):
-            check_choice(
-                self.rounding, "rounding (or None, or an estimator with predict_proba)", ROUNDINGS
-            )
+            name = "rounding (or None, or an estimator with predict_proba)"
+            check_choice(self.rounding, name, ("k-means", "weighted-k-means"))
 
     def _row(self, E: Any, scaling: Any) -> Any:
         """Rows of the embedding, from rows of eigenvectors."""
@@ -178,12 +174,10 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
             return self._round(Z, degree, v, None)
         group = np.arange(known.component.size) if self._group is None else self._group
         joints = merged(v, joined(group, size, known.component))
-        T = joints.averages()
         assert joints.group is not None
         labels = known.held(chained(group, joints.group), joints.size)
-        memberships, run = self._round(
-            np.asarray(T.T @ Z), np.asarray(T.T @ degree), joints.weights, labels
-        )
+        Z, degree = (np.asarray(joints.averages().T @ part) for part in (Z, degree))
+        memberships, run = self._round(Z, degree, joints.weights, labels)
         return memberships[joints.group], run
 
     def _round(self, Z: Array, degree: Array, v: Any, labels: Any) -> tuple[Any, loop.Run]:
@@ -191,21 +185,22 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         if hasattr(self.rounding, "predict_proba"):
             return self._round_by_estimator(to_numpy(Z), v, labels)
         xp = namespace(Z)
-        weighted = self.rounding == "weighted-k-means" or (
-            self.rounding is None and self.method == "bach-jordan"
-        )
+        own = "weighted-k-means" if self.method == "bach-jordan" else "k-means"
+        weighted = (self.rounding or own) == "weighted-k-means"
         # Objects without any similarity have no place in the embedding and must not move a center.
         weights = degree if weighted else xp.astype(degree > 0, Z.dtype)
         weights = weights if v is None else weights * xp.asarray(v, dtype=Z.dtype)
-        firsts = self._first_rows(to_numpy(degree) > 0)
-        run = graph.best_of_starts(
-            Z, weights, self.n_clusters, firsts, max_iter=self.max_iter, tol=self.tol
-        )
-        distances = kernel.squared_distances(Z, run.state)
+        rows = np.flatnonzero(to_numpy(degree) > 0)
+        n_init, rng = min(self.n_init, rows.size), as_generator(self.random_state)
+        firsts = rng.choice(rows, size=n_init, replace=False).tolist()
+        host, settings = (to_numpy(Z), to_numpy(weights)), (self.max_iter, self.tol)
+        run = best_of_starts(*host, self.n_clusters, firsts, *settings)
+        centers = asarray_like(run.state, Z)
+        distances = kernel.squared_distances(Z, centers)
         self.temperature_ = kernel.temperature(distances, weights, self._dimension)
         memberships = kernel.memberships(distances, self.temperature_, self._dimension)
         order = self._column_order(memberships, v, labels)
-        self.cluster_centers_ = reordered(run.state, order, 0)
+        self.cluster_centers_ = reordered(centers, order, 0)
         if labels is not None:
             return match_columns(memberships, labels), run
         return reordered(memberships, order, 1), run
@@ -223,36 +218,23 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
             raise ValueError("rounding must accept sample_weight in fit where weights are given")
         self._rounder = clone(self.rounding).fit(Z, **weights)
         objective = -float(self._rounder.score(Z)) if hasattr(self._rounder, "score") else np.nan
-        memberships = normalize(np.asarray(self._rounder.predict_proba(Z), dtype=Z.dtype))
-        self._order = self._column_order(memberships, v, labels)
-        if labels is not None:
-            memberships = match_columns(memberships, labels)
-        else:
-            memberships = memberships[:, self._order]
-        return memberships, loop.Run(None, objective, np.array([objective]), 1, True)
+        found = normalize(np.asarray(self._rounder.predict_proba(Z), dtype=Z.dtype))
+        self._order = self._column_order(found, v, labels)
+        found = found[:, self._order] if labels is None else match_columns(found, labels)
+        return found, loop.Run(None, objective, np.array([objective]), 1, True)
 
     @property
     def _dimension(self) -> int:
         """k clusters spread over k - 1 dimensions."""
         return max(1, self.eigenvalues_.shape[0] - 1)
 
-    def _first_rows(self, candidates: np.ndarray) -> list[int]:
-        rows = np.flatnonzero(candidates)
-        return (
-            as_generator(self.random_state)
-            .choice(rows, size=min(self.n_init, rows.size), replace=False)
-            .tolist()
-        )
-
     def _warn_if_arbitrary(self, spectrum: Spectrum) -> None:
         """Warn where the eigenvectors do not single out n_clusters clusters."""
-        k, n = spectrum.vectors.shape[1], spectrum.vectors.shape[0]
+        n, k = spectrum.vectors.shape
         if not 1 < k < n:
             return
-        gap, rounding = (
-            self.eigengap_,
-            max(1e-9, 10 * float(np.finfo(dtype_of(spectrum.values)).eps)),
-        )
+        rounding = max(1e-9, 10 * float(np.finfo(operators.dtype_of(spectrum.values)).eps))
+        gap = self.eigengap_
         if gap <= rounding and spectrum.following > 1 - rounding:
             what = (
                 f"the similarity falls into more than n_clusters={k} unconnected pieces: how they "
@@ -263,8 +245,8 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         elif self.cost_ > CONTINUUM * (k - 1):
             what = (
                 f"the leading eigenvectors look like a continuum, not like {k} clusters (cost_ "
-                f"{self.cost_:.2g}): "
-                "the boundaries may be arbitrary; try another n_clusters or similarity"
+                f"{self.cost_:.2g}): the boundaries may be arbitrary; try another n_clusters or "
+                "similarity"
             )
         elif spectrum.residual > max(1e-3, 10 * gap):
             what = (
@@ -285,16 +267,14 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         else:
             distances = kernel.squared_distances(Z, self.cluster_centers_)
             memberships = kernel.memberships(distances, self.temperature_, self._dimension)
-        return graph.share(memberships, degree)
+        return _share(memberships, degree)
 
     def _embed(self, rows: Any) -> tuple[Any, Any]:
-        """New objects in the embedding of the fitted ones by their similarities, and their
-        degrees.
-        """
+        """New objects in the embedding of the fitted ones, and their degrees."""
         xp, dtype = namespace(self._rotation), self._rotation.dtype
         v = xp.ones_like(self._scaling)
         v = v if self._weights is None else v * xp.asarray(self._weights, dtype=v.dtype)
-        degree = as_dense(magnitudes(rows) @ v, dtype)
+        degree = as_dense(operators.magnitudes(rows) @ v, dtype)
         # An object similar to nothing has no direction; ``share`` gives it equal memberships.
         reciprocal = 1 / xp.where(degree > 0, degree, xp.ones_like(degree))
         E = as_dense(rows @ (self._scaling[:, None] * self._rotation), dtype)
@@ -317,17 +297,95 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
             cluster.
         """
         self._check_fitted()
-        Z, U, fitted = (
-            to_numpy(part).astype(np.float64)
-            for part in (
-                self._embed(self._new_similarities(X))[0],
-                self.memberships_,
-                self.embedding_,
-            )
-        )
+        arrays = self._embed(self._new_similarities(X))[0], self.memberships_, self.embedding_
+        Z, U, fitted = (to_numpy(part).astype(np.float64) for part in arrays)
         if U.shape[1] == 1:
             return 0.0
         centers = (U.T @ fitted) / np.maximum(U.sum(axis=0), np.finfo(float).tiny)[:, None]
         spread = float(np.square(Z - fitted.mean(axis=0)).sum())
         left = float(kernel.squared_distances(Z, centers).min(axis=1).sum())
         return 1.0 - left / spread if spread > 0 else 0.0
+
+
+def _linked(evidence: Evidence, known: Known, group: Any) -> Any:
+    """The similarity with links as edges; what pairs of little weight lack is filled with means."""
+    W = evidence.W
+    if evidence.pairs is not None:
+        v = np.ones(len(W)) if evidence.weights is None else evidence.weights
+        trust = evidence.pairs / evidence.pairs.max()
+        covered = trust @ v
+        mean = (trust * W) @ v / np.where(covered > 0, covered, 1.0)
+        level = float(v @ (trust * W) @ v) / float(v @ covered)
+        expected = np.outer(mean, mean) / level if level > 0 else np.zeros_like(W)
+        W = trust * W + (1.0 - trust) * expected
+    if known.links is None or isinstance(W, ClusterKernel):
+        return W
+    W = W.toarray() if hasattr(W, "factor") else W
+    if not (isinstance(W, np.ndarray) or sp.issparse(W)):
+        raise ValueError(
+            "must_link, cannot_link and y need a similarity that is an array, sparse or factored"
+        )
+    size = W.shape[0]
+    W = W + known.edges(group, size, float(abs(W).sum()) / size)
+    return sp.csr_array(W) if sp.issparse(W) else np.asarray(W)
+
+
+def _without_diagonal(W: Any, weights: Any) -> Any:
+    """W without similarities of objects to themselves; copies keep those to each other."""
+    diagonal = operators.diagonal_of(W)
+    if weights is not None:
+        diagonal = diagonal * np.minimum(1.0, 1.0 / weights).astype(operators.dtype_of(W))
+    return (
+        sp.csr_array(W - sp.diags_array(diagonal))
+        if sp.issparse(W)
+        else operators.Shifted(W, -diagonal)
+    )
+
+
+def _of_rows(Z: Any, group: np.ndarray) -> np.ndarray:
+    """The embedding of all rows; zeros for rows that were no part of the fit."""
+    rows = np.zeros((group.size, Z.shape[1]), dtype=Z.dtype)
+    rows[group >= 0] = Z[group[group >= 0]]
+    return rows
+
+
+def _connected_degrees(W: Similarity, weights: Any) -> Any:
+    """Degrees; a W without any similarity is refused."""
+    degree = operators.positive_degrees(W, weights, "W")
+    least, most = float(degree[degree > 0].min()), float(degree.max())
+    if least < float(namespace(degree).finfo(degree.dtype).tiny) ** 0.75 * most:
+        raise ValueError(
+            f"W has objects whose similarities sum to {least:.0e} beside others with {most:.0e}, "
+            "too little to be scaled by: set them to 0, or drop those objects"
+        )
+    return degree
+
+
+def _over_eigenvalues(spectrum: Spectrum) -> Any:
+    """E diag(1 / lambda); zero for eigenvalues at rounding level."""
+    values, vectors = spectrum.values, spectrum.vectors
+    xp = namespace(values)
+    usable = xp.abs(values) > vectors.shape[0] * xp.finfo(values.dtype).eps
+    inverse = 1 / xp.where(usable, values, xp.ones_like(values))
+    return vectors * xp.where(usable, inverse, xp.zeros_like(values))
+
+
+def _share(memberships: Array, degree: Array) -> Any:
+    """Objects without any similarity belong to every cluster alike."""
+    xp = namespace(memberships)
+    alike = xp.full_like(memberships, 1 / memberships.shape[1])
+    return xp.where((degree > 0)[:, None], memberships, alike)
+
+
+def best_of_starts(
+    Z: np.ndarray, weights: np.ndarray, k: int, firsts: list[int], max_iter: int, tol: float
+) -> loop.Run:
+    """The run of least distortion from each of the rows ``firsts`` and those most orthogonal."""
+    steps = native("kmeans")
+
+    def solved(centers: np.ndarray) -> loop.Run:
+        state, _, history, done = steps.lloyd(Z, weights, centers, max_iter, tol)
+        return loop.Run(state.astype(Z.dtype), history[-1], history, len(history), done)
+
+    starts = Z[steps.orthogonal_rows(Z, k, firsts)]
+    return loop.best([loop.at_once(partial(solved, start)) for start in starts], larger=False)
