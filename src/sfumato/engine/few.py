@@ -25,16 +25,15 @@ import scipy.sparse as sp
 from scipy.cluster.hierarchy import linkage
 
 from ..array.warn import warn
-from .structure import FEWEST, LEVEL, SMALLEST
+from .structure import FEWEST, LEVEL, SMALLEST, count_distinct
 
-__all__ = ["distinct_rows", "few_scores", "has_few", "number_of_few"]
+__all__ = ["few_scores", "has_few", "number_of_few"]
 
 DRAWS = 99
 SKEWED = 1.5  # times the skewness of few objects, which lies below that of what they come from
 LEAST_SKEWED, MOST_SKEWED = 0.1, 2.0  # nearly normal, and exponential
 OBJECTS = 5  # least mean number of objects in a cluster
 MOST = 20  # clusters
-LOOK = 1000  # rows that are compared first
 
 
 def few_scores(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
@@ -83,12 +82,12 @@ def _skewed_clouds(S: np.ndarray) -> Callable[[np.random.Generator], np.ndarray]
 
 def has_few(X: Any) -> bool:
     """Whether there are too few objects, or different ones, for densities to be compared."""
-    return X.shape[0] < FEWEST or distinct_rows(X, SMALLEST) < SMALLEST
+    return X.shape[0] < FEWEST or count_distinct(X, SMALLEST) < SMALLEST
 
 
 def number_of_few(X: Any, weights: np.ndarray | None = None) -> int:
     """The number of clusters of a few objects; a warning where it is one."""
-    step = max(1, X.shape[0] // LOOK)  # many objects are copies here
+    step = max(1, X.shape[0] // 1000)  # many objects are copies here
     scores = few_scores(X[::step], None if weights is None else weights[::step])
     found = int(np.argmax(scores)) + 1
     if found == 1 < X.shape[0]:
@@ -118,14 +117,3 @@ def _scatter(S: np.ndarray, largest: int) -> np.ndarray:
     """Logarithms of the share of the scatter within 2, ..., ``largest`` clusters."""
     within = np.append(np.cumsum(linkage(S, "ward")[:, 2] ** 2)[::-1], 0.0)
     return np.log(np.maximum(within[1:largest] / within[0], 1e-12))
-
-
-def distinct_rows(X: Any, most: int) -> int:
-    """Number of different rows, or ``most`` where there are more."""
-    if not isinstance(X, np.ndarray):
-        return most
-    for rows in (X[:LOOK], X):
-        found = len(np.unique(rows, axis=0))
-        if found >= most:
-            return most
-    return found

@@ -7,7 +7,7 @@ a state (``_publish_parameters``).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from ..array.arrays import to_numpy
 from ..array.docs import documented
-from ..array.rows import one_blas_thread
+from ..array.rows import Rows, has_holes, one_blas_thread
 from ..array.types import Array, ArrayLike
 from ..array.validation import (
     as_generator,
@@ -27,15 +27,19 @@ from ..array.validation import (
 from ..array.warn import warn
 from ..data.constraints import Known
 from ..data.features import check_features, observed_only, refuse_tensors
+from ..numerics import seeding
 from .clusterer import Clusterer
-from .component import Component, Fit
-from .growth import ModelSearch, first_sizes, more_sizes
-from .kept import publish_kept
-from .linked import Linked
+from .component import Component, Fit, ModelSearch, State
+from .linked import publish_kept
 from .search import Objects, Plan, choose, fit_all, fit_growing, on_all
 from .starts import SCREEN
+from .structure import FEWEST, LARGEST, assess, count_distinct
 
-__all__ = ["Mixture"]
+__all__ = ["GROWTH", "MOST", "Mixture", "first_sizes", "groups_apart", "more_sizes"]
+
+MOST = 9  # clusters that "auto" of the mixtures tries at first, as R's mclust does
+GROWTH = 4  # times as many may be tried, by any search, while the best number is the largest
+OBJECTS = 3  # least mean number of objects in a cluster beyond the first numbers
 
 
 class Mixture(Clusterer):
@@ -145,7 +149,7 @@ class Mixture(Clusterer):
         dtype = _floating(X)
         if isinstance(X, np.ndarray) and X.dtype == np.float32 and len(X) <= SCREEN:
             X = X.astype(np.float64)  # so that rounding does not choose among candidates
-        data = Objects.of(X, weights, Linked.of(known), *columns)
+        data = Objects.of(X, weights, known, *columns)
         seed = int(as_generator(self.random_state).integers(2**63))
         plan = self._plan(data, seed, fixed=known.labels is not None)
         if isinstance(self.n_clusters, str):
@@ -211,13 +215,7 @@ class Mixture(Clusterer):
 
     def _posterior(self, X: Array, which: int) -> Any:
         """Memberships (0) or log-densities in the units of the data (1) of checked rows."""
-        component, ready = self._component, self._component.ready(self._state)
-
-        def part(block: Array) -> Any:
-            found = component.posterior(block, ready)[which]
-            return found + component.log_volumes(block) if which else found
-
-        return component.rows(X).map(part)
+        return posterior(X, self._component, self._state, which)
 
     def predict_proba(self, X: Array, *, n_clusters: int | None = None) -> Any:
         """Posterior probabilities of new objects; missing values are integrated out.
@@ -320,6 +318,19 @@ class Mixture(Clusterer):
         return tags
 
 
+def posterior(X: Array, component: Component, state: State, which: int, *columns: Any) -> Any:
+    """Memberships (0) or log-densities in the units of the data (1) of checked rows."""
+    if not columns and has_holes(Rows(X)):
+        component, state = component.for_missing(state)
+    ready = component.ready(state)
+
+    def part(block: Array, *more: Any) -> Any:
+        found = component.posterior(block, ready, *more)[which]
+        return found + component.log_volumes(block) if which else found
+
+    return component.rows(X, *columns).map(part)
+
+
 def _floating(X: Array) -> Any:
     """Type of the memberships of these objects."""
     return np.float32 if str(X.dtype).endswith("float32") else np.float64
@@ -328,3 +339,64 @@ def _floating(X: Array) -> Any:
 def _as(U: Array, dtype: Any) -> Any:
     """Memberships in the type of the data."""
     return U.astype(dtype) if isinstance(U, np.ndarray) and U.dtype.kind == "f" else U
+
+
+def first_sizes(X: Any, max_clusters: int = MOST, weights: np.ndarray | None = None) -> list[int]:
+    """Numbers of clusters to begin with: no more than there are different objects.
+
+    Where more groups than ``max_clusters`` stand apart, their number and its neighbours too: with
+    fewer clusters, elongated ones that join groups may look better than any number tried next.
+    """
+    n_objects = X.shape[0]
+    n_distinct = count_distinct(X, min(max_clusters, n_objects))
+    if n_distinct == 1 < n_objects:
+        warn(f"all {n_objects} objects are equal: one cluster is the answer")
+    sizes, cap = list(range(1, min(max_clusters, n_distinct) + 1)), _cap(n_objects, max_clusters)
+    apart = groups_apart(X, weights, cap) if len(sizes) == max_clusters < cap else 1
+    return sizes + [k for k in range(apart - 1, apart + 2) if max_clusters < k <= cap]
+
+
+def groups_apart(X: Any, weights: np.ndarray | None, most: int) -> int:
+    """Number of groups that the structure test tells apart in ``most`` clusters by k-means."""
+    if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
+        return 1
+    there = np.flatnonzero(np.isfinite(X).all(axis=1) & (True if weights is None else weights > 0))
+    if len(there) > LARGEST:
+        there = np.random.default_rng(0).choice(there, LARGEST, replace=False)
+    Z = np.unique(X[there].astype(np.float64), axis=0)  # copies are no group
+    if len(Z) < FEWEST:
+        return 1
+    Z /= max(float(np.abs(Z).max()), np.finfo(float).tiny)  # so that no square overflows
+    one = np.ones(len(Z))
+    Z = seeding.standardize(Z, one)
+    labels = seeding.kmeans(Z, one, min(most, len(Z) // OBJECTS), np.random.default_rng(0))
+    present = np.unique(labels, return_inverse=True)[1]
+    found = assess(Z, np.eye(int(present.max()) + 1)[present], kind="features")
+    return 1 if found is None else found.n_apart
+
+
+def _cap(n_objects: int, max_clusters: int) -> int:
+    return min(GROWTH * max_clusters, n_objects // OBJECTS)
+
+
+def more_sizes(
+    best: int, tried: Collection[int], n_objects: int, max_clusters: int = MOST
+) -> list[int]:
+    """Numbers to try next: some below the best where its neighbour was not tried, some above where
+    it is the largest; a warning if there are no more.
+    """
+    below = range(max(min(tried), max_clusters + 1, best - best // 4), best)
+    if below and best - 1 not in tried:
+        return [k for k in below if k not in tried]
+    largest = max(tried)
+    fewer = largest < max_clusters  # there are no more different objects
+    if best < largest or largest == n_objects or fewer:
+        return []
+    cap = _cap(n_objects, max_clusters)
+    if largest >= cap:
+        warn(
+            f"the best number of clusters is the largest one tried, {largest}: there may be more; "
+            f"raise max_clusters, or give the numbers to try, n_clusters=range(1, {2 * largest})"
+        )
+        return []
+    return list(range(largest + 1, min(2 * largest, cap) + 1))

@@ -26,7 +26,7 @@ from ..numerics.operators import magnitudes
 from ..similarity import Factored, cluster_kernel, cosine, gaussian, knn, self_tuning
 from .base import Clusterer
 from .clusterer import most_clusters
-from .kept import publish_kept
+from .linked import publish_kept
 from .objects import ABSENT, UNKNOWN, Objects, chained, distinct_rows, joined, merged, present_rows
 from .similarity_evidence import (
     Evidence,

@@ -40,6 +40,7 @@ from ..array.warn import warn
 from ..numerics.eigen import degrees, leading_eigenvectors, normalized_operator
 
 __all__ = ["LEVEL", "PREFIX", "SEARCH_TESTS", "Structure", "Valleys", "assess", "convinces"]
+__all__ += ["count_distinct"]
 __all__ += ["discriminating_coordinates", "leading_coordinates", "valleys"]
 __all__ += ["warn_about_structure", "without_ties"]
 
@@ -408,3 +409,14 @@ def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: 
             f"{PREFIX}cluster {found.split} falls into pieces with an empty region between them: "
             "try more clusters, or a model of clusters of any shape"
         )
+
+
+def count_distinct(X: Any, most: int) -> int:
+    """Number of different rows, or ``most`` where there are more."""
+    if not isinstance(X, np.ndarray):
+        return most
+    for rows in (X[:1000], X):
+        found = len(np.unique(rows, axis=0))
+        if found >= most:
+            return most
+    return found

@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 from ..array.types import ArrayLike, Estimator, RandomState
 from ..array.validation import as_generator, check_number
 from ..array.warn import warn
-from ..engine.growth import GROWTH
+from ..engine.mixture import GROWTH
 from ..engine.structure import FEWEST, LEVEL, PREFIX, SEARCH_TESTS, Structure, convinces
 from . import own
 from ._evidence import TUNING, Evidence, Features, as_evidence

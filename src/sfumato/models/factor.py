@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ...array.docs import documented
-from ...array.rows import Rows, has_holes
-from ...array.types import RandomState
-from ...array.validation import check_choice, check_number
-from ...array.warn import warn
-from ...components.factor import Factors, factor_sample, most_factors
-from ...data.features import refuse_unseen
-from ...engine.component import Component
-from ...engine.mixture import Mixture
-from ...engine.search import Objects, Plan
-from ...numerics.coordinates import measure
-from ...selection.automatic import AutomaticMixture
+from ..array.docs import documented
+from ..array.rows import Rows, has_holes
+from ..array.types import RandomState
+from ..array.validation import check_choice, check_number
+from ..array.warn import warn
+from ..components.factor import Factors, factor_sample, most_factors
+from ..data.features import refuse_unseen
+from ..engine.component import Component
+from ..engine.mixture import Mixture
+from ..engine.search import Objects, Plan
+from ..numerics.coordinates import measure
+from ..selection.automatic import AutomaticMixture
 
 __all__ = ["FactorMixture"]
 

@@ -1,37 +1,95 @@
-"""Gaussian mixtures as an estimator."""
+"""Gaussian mixtures as an estimator, and averages of several of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
-from ...array.arrays import to_numpy
-from ...array.docs import documented
-from ...array.rows import Rows, has_holes
-from ...array.types import Array, ArrayLike, RandomState
-from ...array.validation import check_choice, check_number, check_weights
-from ...components.gaussian import Gaussian, Measured, Start
-from ...conjugate import NormalInverseWishart
-from ...data.constraints import Known
-from ...data.features import check_features, observed_only
-from ...engine.base import blended
-from ...engine.component import Component, Fit, Likelihood
-from ...engine.linked import Linked
-from ...engine.loop import Run
-from ...engine.mixture import Mixture
-from ...engine.search import Objects, Plan
-from ...engine.starts import feature_sample
-from ...numerics import families
-from ...numerics.coordinates import measure
-from ...numerics.families import ALIASES, FAMILIES
-from ...selection.automatic import AutomaticMixture
-from .average import Member, average_over, averaged
-from .constant import Constant
-from .parameters import check_errors, check_frozen, check_start
+from ..array.arrays import namespace, to_numpy
+from ..array.docs import documented
+from ..array.rows import Rows, has_holes
+from ..array.types import Array, ArrayLike, RandomState
+from ..array.validation import check_choice, check_number, check_weights
+from ..components.gaussian import Gaussian, Measured, Start, check_start, read_start
+from ..components.kernel import LOG_2PI, State
+from ..conjugate import NormalInverseWishart
+from ..data.constraints import Known
+from ..data.features import check_features, observed_only
+from ..engine.base import blended
+from ..engine.component import Component, Fit, Likelihood
+from ..engine.loop import Run
+from ..engine.mixture import Mixture, posterior
+from ..engine.search import Objects, Plan, on_all
+from ..engine.starts import feature_sample
+from ..numerics import families
+from ..numerics.coordinates import measure
+from ..selection.automatic import AutomaticMixture
 
 __all__ = ["GaussianMixture"]
+
+
+class Constant(NamedTuple):
+    """Features without variance, which tell no components apart and are left out of a fit.
+
+    Every component would be a plane there, of a density without bound that has nothing to do with
+    the clusters. What is published has all features again: the constant as mean, no covariance
+    with others, and a variance of ``regularization`` in units of the constant.
+
+    ``varying`` are the places of the other features, ``values`` and ``variances`` (d,).
+    """
+
+    varying: np.ndarray
+    values: np.ndarray
+    variances: np.ndarray
+
+    def part(self, X: Array) -> Any:
+        """The features that vary: as a view where they lie side by side."""
+        first, last = int(self.varying[0]), int(self.varying[-1]) + 1
+        return X[:, first:last] if last - first == len(self.varying) else X[:, self.varying]
+
+    def points(self, inner: np.ndarray) -> np.ndarray:
+        """Points (m, d) out of the features that vary."""
+        found = np.tile(self.values, (len(inner), 1))
+        found[:, self.varying] = inner
+        return found
+
+    def log_density(self, X: np.ndarray) -> np.ndarray:
+        """Log density (n,) of the constant features, as narrow as published; of NaN none."""
+        fixed = np.delete(np.arange(len(self.values)), self.varying)
+        variances = self.variances[fixed]
+        gaps = (np.asarray(X[:, fixed], dtype=np.float64) - self.values[fixed]) / variances**0.5
+        with np.errstate(over="ignore"):  # a gap so wide that its square is no number
+            level = -0.5 * np.minimum(gaps**2, 1e300) - 0.5 * np.log(variances)
+        return np.nansum(level - 0.5 * LOG_2PI, axis=1)
+
+    def spread(self, found: np.ndarray, covariance_type: str, power: float = 1.0) -> np.ndarray:
+        """Covariances of all features, or factors of their inverses (``power`` -1/2)."""
+        if covariance_type == "spherical":
+            return found
+        own = self.variances**power
+        if covariance_type == "diag":
+            rows = np.tile(own, (len(found), 1))
+            rows[:, self.varying] = found
+            return rows
+        matrices = np.zeros((*found.shape[:-2], len(own), len(own)))
+        matrices[..., np.arange(len(own)), np.arange(len(own))] = own
+        matrices[..., self.varying[:, None], self.varying] = found
+        return matrices
+
+
+class Member(NamedTuple):
+    """A mixture of an average: its weight, component and state, and how its columns map to the
+    clusters.
+    """
+
+    weight: float
+    component: Gaussian
+    state: State
+    mapping: np.ndarray
 
 
 @documented
@@ -175,11 +233,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
     @property
     def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature.
-
-        Not of spherical clusters, nor of families with shapes or axes in common (EVE, VVE, EEV,
-        VEV).
-        """
+        """Whether the units of features do not matter: not where axes or spheres are common."""
         return self._searches or families.is_unit_free(self.covariance_type)
 
     @property
@@ -271,20 +325,20 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        names = (*ALIASES, *FAMILIES, "auto", "average")
+        names = (*families.ALIASES, *families.FAMILIES, "auto", "average")
         check_choice(self.covariance_type, "covariance_type", names)
         check_number(self.regularization, "regularization", low=0.0, high=1.0, strict=True)
         if self.noise is not None:
             check_number(self.noise, "noise", low=0.0, high=1.0, strict=True)
         if not (self.prior is None or isinstance(self.prior, NormalInverseWishart)):
             check_choice(self.prior, "prior", ("default",))
-        check_frozen(self.init)
+        read_start(self.init)
 
     def _find_constant(
         self, X: Array, weights: np.ndarray | None, keep: bool, measurement_error: Any
     ) -> Constant | None:
         """The features that do not vary, where others do and the user says nothing of these."""
-        told = not check_frozen(self.init).is_empty or isinstance(self.prior, NormalInverseWishart)
+        told = read_start(self.init) or isinstance(self.prior, NormalInverseWishart)
         if keep or told or measurement_error is not None:
             return None
         counted = X
@@ -294,65 +348,67 @@ class GaussianMixture(AutomaticMixture, Mixture):
         varies = low != high
         if varies.all() or not varies.any():
             return None
-        return Constant.of(low, varies, self.regularization)
+        unit = np.where(low == 0, 1.0, np.clip(np.abs(low), 1e-100, 1e100))
+        return Constant(np.flatnonzero(varies), low, self.regularization * unit**2)
 
     def _check_with_errors(self, X: Array, known: Known) -> None:
         """Refuse what cannot be combined with known errors."""
         if not isinstance(X, np.ndarray) or np.isnan(X).any():
             raise ValueError("measurement_error needs X as a NumPy array without missing values")
-        frozen = check_frozen(self.init).frozen
-        others = {"noise": self.noise, "frozen": frozen or None, "links or y": known.links}
-        if given := [name for name, value in others.items() if value is not None]:
-            raise ValueError(f"measurement_error cannot be combined with {given[0]}: leave it out")
+        given = read_start(self.init)
+        frozen = None if given is None else given.frozen or None
+        others = {"noise": self.noise, "frozen": frozen, "links or y": known.links}
+        if refused := [name for name, value in others.items() if value is not None]:
+            raise ValueError(
+                f"measurement_error cannot be combined with {refused[0]}: leave it out"
+            )
         name = "covariance_type (with measurement_error)"
         check_choice(self.covariance_type, name, ("auto", "full", "VVV", "diag", "VVI"))
 
-    def _types(self, n: int, d: int, *, errors: bool) -> tuple[str, ...]:
+    def _types(self, n: int, d: int, given: Start | None, errors: bool) -> tuple[str, ...]:
         """Covariance types to try."""
         if not self._searches:
             return (self.covariance_type,)
-        if "covariances" in check_frozen(self.init).frozen:
+        if given is not None and "covariances" in given.frozen:
             return ("VVV",)
         return ("VVI", "VVV") if errors else families.suited(n, d)
 
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
-        (n, d), errors = data.X.shape, len(data.columns) > 1
-        types = self._types(n, d, errors=errors)
+        (n, d), errors, given = data.X.shape, len(data.columns) > 1, read_start(self.init)
+        types = self._types(n, d, given, errors)
         plain = Rows(data.X, data.weights)
         missing, kinds = has_holes(plain), {families.kind_of(families.family_of(t)) for t in types}
         mix = not missing and "full" in kinds
         coordinates = measure(plain, per_feature=kinds != {"spherical"}, mix=mix)
         measured = Measured(coordinates, data.count, missing)
         box = None if self.noise is None else _box(data, measured)
-        given = check_frozen(self.init)
         if isinstance(self.prior, NormalInverseWishart) and np.shape(self.prior.mean) != (d,):
             raise ValueError(
                 f"prior must have a mean of shape ({d},), one for each feature, got shape "
                 f"{np.shape(self.prior.mean)}"
             )
+        if given is not None and not isinstance(self.n_clusters, (int, np.integer)):
+            raise ValueError(
+                f"init needs one number of components, got n_clusters={self.n_clusters!r}"
+            )
 
         def components(k: int) -> list[Component]:
-            own = given
-            if not given.is_empty:
+            own = Start()
+            if given is not None:
                 name = "VVV" if self._searches else self.covariance_type
                 own = check_start(given, name, k, d, noise=self.noise is not None)
             rest = (self.regularization, self.noise, box, self.prior, own, errors)
             return [Gaussian(k, name, measured, *rest) for name in types]
 
-        begun = not given.is_empty
-        if begun and not isinstance(self.n_clusters, (int, np.integer)):
-            raise ValueError(
-                f"init needs one number of components, got n_clusters={self.n_clusters!r}"
-            )
         return Plan(
             components,
             lambda few: feature_sample(few.X, few.weights, coordinates, missing=missing),
             self.criterion,
-            self.n_init if given.means is None else 1,
+            self.n_init if given is None or given.means is None else 1,
             self.max_iter,
             self.tol,
             seed,
-            fixed=fixed or begun,
+            fixed=fixed or given is not None,
             thorough=not missing and not errors,
         )
 
@@ -440,11 +496,15 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
     def _posterior(self, X: Array, which: int, measurement_error: ArrayLike | None = None) -> Any:
         errors = self._errors_of(X, measurement_error)
-        alone = (self._component, self._state)
+        columns = () if errors is None else (errors,)
+
+        def of(component: Gaussian, state: State) -> Any:
+            component = replace(component, errors=errors is not None)
+            return posterior(X, component, state, which, *columns)
+
         if which or not self._members:
-            return _posterior(X, *alone, which, errors)
-        each = [(m, _posterior(X, m.component, m.state, 0, errors)) for m in self._members]
-        return averaged(each)
+            return of(self._component, self._state)
+        return averaged(self._members, [of(m.component, m.state) for m in self._members])
 
     def _errors_of(self, X: Array, measurement_error: ArrayLike | None) -> np.ndarray | None:
         """Error covariances (n, p, p) of new objects."""
@@ -490,8 +550,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
                 "X has missing values (NaN), and the first batch had none: begin with a batch that "
                 "has some"
             )
-        links = Linked.of(self._batch_labels(y, X))
-        data = Objects.of(X, check_weights(sample_weight, X), links)
+        data = Objects.of(X, check_weights(sample_weight, X), self._batch_labels(y, X))
         self._absorb(data.likelihood(self._component), first)
         return self
 
@@ -541,23 +600,6 @@ class GaussianMixture(AutomaticMixture, Mixture):
         return tags
 
 
-def _posterior(
-    X: Array, component: Gaussian, state: Any, which: int, errors: np.ndarray | None
-) -> Any:
-    """Memberships (0) or log-densities in the units of the data (1) of objects."""
-    if errors is None and has_holes(Rows(X)):
-        component, state = component.for_missing(state)
-    elif (errors is not None) != component.errors:
-        component = component.with_errors(errors is not None)
-    ready = component.ready(state)
-
-    def part(block: Array, *more: Any) -> Any:
-        found = component.posterior(block, ready, *more)[which]
-        return found + component.log_volumes(block) if which else found
-
-    return component.rows(X, *(() if errors is None else (errors,))).map(part)
-
-
 def _box(data: Objects, measured: Measured) -> np.ndarray:
     """Logarithms (d,) that sum to the uniform density over the box around the data."""
     view = measured.coordinates.unmixed().inner
@@ -566,3 +608,82 @@ def _box(data: Objects, measured: Measured) -> np.ndarray:
         X = X[to_numpy(data.weights) > 0]
     low, high = Rows(X, view=view).extremes().astype(np.float64)
     return -np.log(np.maximum(high - low, 1e-3))
+
+
+def averaged(members: tuple[Member, ...], parts: list[Any]) -> Any:
+    """Memberships (n, k) averaged over mixtures, each mapped to the clusters of the best one."""
+    xp = namespace(parts[0])
+    total: Any = 0.0
+    for member, U in zip(members, parts, strict=True):
+        mapping = xp.asarray(member.weight * member.mapping, dtype=U.dtype, device=U.device)
+        total = total + U @ mapping
+    return total / xp.sum(total, axis=1, keepdims=True)
+
+
+def mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Matrix (k, k') that carries memberships ``U`` (n, k) to clusters of ``reference`` (n, k').
+
+    Clusters are matched one to one where there are as many; otherwise by the share of their mass
+    that they have in common with every cluster.
+    """
+    together = U.T.astype(np.float64) @ reference
+    if U.shape[1] == reference.shape[1]:
+        order = linear_sum_assignment(-together)[1]
+        return np.eye(len(order))[order]
+    return together / np.maximum(together.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+
+
+def average_over(
+    data: Objects, fits: list[Fit], best: Fit, plan: Plan
+) -> tuple[tuple[Member, ...], Any]:
+    """Mixtures of the average with weights ``exp(-BIC / 2)``, and averaged memberships (n, k).
+
+    Thin components of few objects lower a weight as they do in a choice.
+    """
+    counted = [fit for fit in fits if np.isfinite(fit.candidate.bic)] or [best]
+    values = np.array([fit.candidate.bic + fit.doubt() for fit in counted])
+    weights = np.nan_to_num(np.exp(0.5 * (np.nanmin([*values, np.inf]) - values)), nan=1.0)
+    reference = to_numpy(best.likelihood.memberships(best.run.state))
+    members, parts = [], []
+    # A smaller weight than a thousandth would change no membership by more.
+    for i in np.flatnonzero(weights >= 1e-3 * weights.sum()):
+        fit = on_all(data, counted[i], plan)
+        U = fit.likelihood.memberships(fit.run.state)
+        columns, component = mapping(to_numpy(U), reference), fit.likelihood.component
+        assert isinstance(component, Gaussian)
+        members.append(Member(float(weights[i]), component, fit.run.state, columns))
+        parts.append(U)
+    return tuple(members), averaged(tuple(members), parts)
+
+
+def check_errors(value: ArrayLike, n: int, d: int) -> np.ndarray:
+    """Error covariances (n, d, d) out of variances (n, d) or covariances."""
+    try:
+        errors = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"measurement_error must be an array of shape ({n}, {d}), variances, or ({n}, {d}, "
+            f"{d}), covariances; got {value!r}"
+        ) from error
+    if errors.shape not in ((n, d), (n, d, d)):
+        raise ValueError(
+            f"measurement_error must have shape ({n}, {d}), variances, or ({n}, {d}, {d}), "
+            f"covariances; got shape {errors.shape}"
+        )
+    if not np.isfinite(errors).all():
+        raise ValueError(
+            "measurement_error must be finite: leave out objects whose error is not known"
+        )
+    if errors.ndim == 2:
+        errors = errors[:, :, None] * np.eye(d)
+    largest = np.abs(errors).max(initial=0.0)
+    if (np.abs(errors - np.swapaxes(errors, 1, 2)) > 1e-8 * largest).any():
+        raise ValueError("measurement_error must hold symmetric covariances")
+    errors = (errors + np.swapaxes(errors, 1, 2)) / 2.0
+    least = np.linalg.eigvalsh(errors).min(initial=0.0)
+    if least < -1e-10 * largest:
+        raise ValueError(
+            f"measurement_error must hold variances or covariances that are not negative, got "
+            f"{least:g}"
+        )
+    return errors

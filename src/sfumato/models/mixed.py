@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from ...array.arrays import to_numpy
-from ...array.docs import documented
-from ...array.rows import Rows
-from ...array.types import ArrayLike, RandomState
-from ...array.validation import check_number
-from ...components.mixed import Layout, Mixed, mixed_sample
-from ...data.features import check_features, refuse_tensors, refuse_unseen
-from ...engine.component import Component
-from ...engine.mixture import Mixture
-from ...engine.search import Objects, Plan
-from ...numerics.coordinates import measure
-from ...selection.automatic import AutomaticMixture
-from . import structure
-from .columns import Column, as_frame, code_array, code_frame, decode
+from ..array.arrays import to_numpy
+from ..array.docs import documented
+from ..array.rows import Rows
+from ..array.types import ArrayLike, RandomState
+from ..array.validation import check_number
+from ..components.mixed import Layout, Mixed, mixed_sample
+from ..data.columns import Column, as_frame, code_array, code_frame, decode
+from ..data.features import check_features, refuse_tensors, refuse_unseen
+from ..engine.component import Component
+from ..engine.mixture import Mixture
+from ..engine.search import Objects, Plan
+from ..numerics.coordinates import measure
+from ..selection.automatic import AutomaticMixture
 
 __all__ = ["MixedMixture"]
 
-NUMBERS = ("normal", "log-normal", "counts")
+# Kinds of numbers, and scales on which clusters of them are about round.
+_SCALES: dict[str, Callable[[np.ndarray], np.ndarray]]
+_SCALES = {"normal": np.asarray, "log-normal": np.log, "counts": np.sqrt}
 
 
 @documented
@@ -165,11 +166,16 @@ class MixedMixture(AutomaticMixture, Mixture):
         return codes
 
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
-        """The columns of numbers, unless those of categories tell the clusters apart."""
+        """The columns of numbers, unless those of categories tell the clusters apart.
+
+        A category always has gaps, so that valleys of density prove nothing there.
+        """
         codes = to_numpy(self._read(evidence, reset=False))
-        if structure.separated_by_categories(codes, self._columns, to_numpy(self.labels_)):
+        if separated_by_categories(codes, self._columns, to_numpy(self.labels_)):
             return None, ""
-        return structure.numbers(codes, self._columns), "features"
+        kinds = [column.kind for column in self._columns]
+        found = [_SCALES[kind](codes[:, j]) for j, kind in enumerate(kinds) if kind in _SCALES]
+        return (np.column_stack(found) if found else None), "features"
 
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
         plain = Rows(data.X, data.weights)
@@ -191,7 +197,7 @@ class MixedMixture(AutomaticMixture, Mixture):
         low, high = plain.extremes()
         kinds = np.array([column.kind for column in self._columns])
         # Numbers without variance tell no clusters apart: they stay out of the fit.
-        constant = (low == high) & (low != high).any() & np.isin(kinds, NUMBERS)
+        constant = (low == high) & (low != high).any() & np.isin(kinds, list(_SCALES))
         self._constant = {int(i): float(low[i]) for i in np.flatnonzero(constant)}
         kinds[constant] = ""
         normal = np.flatnonzero((kinds == "normal") | (kinds == "log-normal"))
@@ -233,3 +239,26 @@ class MixedMixture(AutomaticMixture, Mixture):
             self.parameters_[column.name] = {
                 level: state.probabilities[:, first + at] for at, level in enumerate(column.levels)
             }
+
+
+def separated_by_categories(
+    codes: np.ndarray, columns: Sequence[Column], labels: np.ndarray
+) -> bool:
+    """Whether a naive Bayes rule from the categories alone finds most of the labels again.
+
+    Most: half of the errors of always naming the largest cluster are saved (Goodman and Kruskal's
+    lambda; the half is a guess).
+    """
+    k = int(labels.max()) + 1
+    sizes = np.bincount(labels, minlength=k)
+    scores = np.log(np.maximum(sizes, 1e-9))[None].repeat(len(labels), axis=0)
+    for j, column in enumerate(columns):
+        if not column.is_discrete:
+            continue
+        seen = np.flatnonzero(np.isfinite(codes[:, j]))
+        levels = codes[seen, j].astype(int)
+        table = np.ones((levels.max(initial=0) + 1, k))
+        np.add.at(table, (levels, labels[seen]), 1.0)
+        scores[seen] += np.log(table / table.sum(axis=0))[levels]
+    errors, without = np.mean(scores.argmax(axis=1) != labels), 1.0 - sizes.max() / sizes.sum()
+    return bool(without > 0 and errors <= 0.5 * without)

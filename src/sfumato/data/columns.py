@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...array.types import Array, ArrayLike
-from ...array.validation import check_choice, refuse_overflow
-from ...array.warn import warn
-from ...data.features import held_by, refuse_same_names
+from ..array.types import Array, ArrayLike
+from ..array.validation import check_choice, refuse_overflow
+from ..array.warn import warn
+from .features import held_by, refuse_same_names
 
 __all__ = ["KINDS", "Column", "as_frame", "code_array", "code_frame", "decode", "read_columns"]
 

@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from ...array.docs import documented
-from ...array.rows import Rows, has_holes
-from ...array.types import RandomState
-from ...array.validation import check_choice, check_number
-from ...components.gaussian import Measured
-from ...components.kernel import matrices
-from ...components.student import Student
-from ...data.features import refuse_unseen
-from ...engine.component import Component
-from ...engine.mixture import Mixture
-from ...engine.search import Objects, Plan
-from ...engine.starts import feature_sample
-from ...numerics import families
-from ...numerics.coordinates import measure
-from ...selection.automatic import AutomaticMixture
+from ..array.docs import documented
+from ..array.rows import Rows, has_holes
+from ..array.types import RandomState
+from ..array.validation import check_choice, check_number
+from ..components.gaussian import Measured
+from ..components.kernel import matrices
+from ..components.student import Student
+from ..data.features import refuse_unseen
+from ..engine.component import Component
+from ..engine.mixture import Mixture
+from ..engine.search import Objects, Plan
+from ..engine.starts import feature_sample
+from ..numerics import families
+from ..numerics.coordinates import measure
+from ..selection.automatic import AutomaticMixture
 
 __all__ = ["StudentMixture"]
 

@@ -20,13 +20,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ...array.arrays import to_numpy
-from ...array.types import Array, ArrayLike, RandomState
-from ...array.validation import check_number, check_weights
-from ...data.constraints import Known
-from ...data.features import check_features
-from ...engine.clusterer import Iterative
-from .estimator import GaussianMixture
+from ..array.arrays import to_numpy
+from ..array.types import Array, ArrayLike, RandomState
+from ..array.validation import check_number, check_weights
+from ..data.constraints import Known
+from ..data.features import check_features
+from ..engine.clusterer import Iterative
+from .gaussian import GaussianMixture
 
 __all__ = ["MixtureClassifier"]
 
