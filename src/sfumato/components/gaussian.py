@@ -254,7 +254,6 @@ class Gaussian(Component):
         return self.kind, self.family in AFFINE, self.apart
 
     def rows(self, X: Array, *columns: Any) -> Rows:
-        """Inner coordinates of the rows, or quadratic features of them where these have room."""
         rows, kind = Rows(X, *columns, view=self.view), self.kind
         room = X.shape[0] * distances.width(self.n_features, kind) <= MOST_KEPT and is_numpy(X)
         if self.apart or (kind == "full" and not room):

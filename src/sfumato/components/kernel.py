@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..array.arrays import device, inplace, is_numpy, namespace, native, to_numpy
+from ..array.arrays import device, inplace, namespace, native, to_numpy
 from ..array.types import Array, Weights
 from ..engine import loop
 from ..numerics import distances, families
@@ -205,10 +205,8 @@ def posterior(Z: Array, densities: Densities) -> tuple[Any, Any, Any, Any]:
 
 
 def summarize(Z: Array, weights: Any, densities: Densities, given: Weights = None) -> Stats:
-    """Statistics of a block: ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None.
-
-    ``given`` are memberships (b, k) instead of those of the densities, whose log-likelihood stays
-    out.
+    """Statistics of a block: ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None, ``given``
+    memberships (b, k) instead of those of the densities.
     """
     xp = namespace(Z)
     if given is not None:
@@ -222,19 +220,7 @@ def summarize(Z: Array, weights: Any, densities: Densities, given: Weights = Non
         if fused is not None:
             count = float(Z.shape[1] if weights is None else xp.sum(weights, dtype=xp.float64))
             return Stats(fused[0], fused[1] + densities.peak * count)
-    if Z.shape[0] != densities.n_features:
-        return _summarize(Z, weights, densities)
-    out: Any = None
-    b, parts = Z.shape[1], []
-    # Quadratic features are made in pieces of 500 objects, or 2^19 numbers, which fit into caches.
-    size = max(64, min(500, 2**19 // len(densities.rows[0]))) if is_numpy(Z) else b
-    for start in range(0, b, size):
-        piece = slice(start, min(start + size, b))
-        again = out if piece.stop - start == size else None
-        out = distances.features(Z[:, piece], densities.kind, again)
-        parts.append(_summarize(out, None if weights is None else weights[piece], densities))
-    sums = np.sum([part.sums for part in parts], axis=0)
-    return Stats(sums, sum(part.objective for part in parts))
+    return _summarize(expanded(Z, densities), weights, densities)
 
 
 def expanded(Z: Array, densities: Densities) -> Any:

@@ -224,7 +224,6 @@ class Mixed(Component):
 
     @property
     def setting(self) -> dict[str, Any]:
-        """The number of clusters."""
         return {"n_clusters": self.n_clusters}
 
     @cached_property
@@ -233,7 +232,6 @@ class Mixed(Component):
         return prior_of(self.overall, self.layout, self.n_clusters, self.smoothing)
 
     def rows(self, X: Array, *columns: Any) -> Rows:
-        """z(x) of coded rows."""
         layout = self.layout
         return Rows(X, *columns, view=lambda block: expand(to_numpy(block), layout))
 
@@ -242,45 +240,37 @@ class Mixed(Component):
         return update(Stats(R @ X, 0.0), self.layout, self.prior)
 
     def ready(self, state: State) -> np.ndarray:
-        """Coefficients of z(x)."""
         return coefficients(state)
 
     def logits(self, block: Array, ready: np.ndarray) -> np.ndarray:
-        """log( pi_j f(x_i) ) (k, b), clusters by objects."""
         return ready @ np.asarray(block).T
 
     def summarize(
         self, block: Array, weights: Weights, ready: np.ndarray, given: Weights = None
     ) -> Stats:
-        """Sums over a block; the objective is the log-likelihood, without the prior."""
         U, level = columns_or_given(self.logits(block, ready), given)
         if weights is not None:
             U, level = U * weights, level * weights
         return Stats(U @ np.asarray(block), float(level.sum()))
 
     def update(self, stats: Stats, state: State) -> State:
-        """The state that maximises the expected objective."""
         return update(stats, self.layout, self.prior)
 
     def log_prior(self, state: State) -> float:
-        """Logarithm of the prior density at a state, without its constant."""
         return log_prior(state, self.prior)
 
     def n_parameters(self) -> int:
-        """Number of free parameters."""
         layout, k = self.layout, self.n_clusters
         each = 2 * len(layout.normal) + len(layout.counts) + int((layout.n_levels - 1).sum())
         return k - 1 + k * each
 
     @staticmethod
     def pack(state: State) -> np.ndarray:
-        """The state as one vector without constraints."""
         parts = (state.variances, state.rates, state.probabilities)
         logs = [np.log(part).ravel() for part in parts]
         return np.concatenate([np.log(state.weights), state.means.ravel(), *logs])
 
     def unpack(self, vector: np.ndarray, like: State) -> State:
-        """The state that ``pack`` would make this vector of."""
         ends = np.cumsum([part.size for part in like])[:-1]
         cut = zip(np.split(vector, ends), like, strict=True)
         logs, means, *rest = (part.reshape(shape.shape) for part, shape in cut)
@@ -291,7 +281,6 @@ class Mixed(Component):
         return State(weights / weights.sum(), means, variances, rates, shares)
 
     def draw(self, state: State, labels: np.ndarray, rng: np.random.Generator) -> dict[int, Any]:
-        """Codes of every column that varies, for objects of known clusters."""
         layout, drawn = self.layout, {}
         for at, i in enumerate(layout.normal):
             inner = rng.normal(state.means[labels, at], np.sqrt(state.variances[labels, at]))

@@ -159,7 +159,6 @@ class Student(Gaussian):
         return Stats(sums, R.sum(axis=1), tails, float(level.sum()))
 
     def update(self, stats: Any, state: State) -> State:
-        """Means and scales given the old u, then the degrees of freedom."""
         state = super().update(stats, state)
         if not isinstance(self.tails, str):
             return state

@@ -36,10 +36,8 @@ class Component(ABC):
     """Mixtures of ``n_clusters`` clusters of one shape.
 
     A state is a NamedTuple whose arrays have the clusters along their first axis; statistics are a
-    NamedTuple of sums over rows with an entry ``objective``, the log-likelihood. ``setting`` names
-    the candidate: the number of clusters and, in some models, a family or a number of factors.
-    ``pack`` turns a state into one vector without constraints, ``unpack`` turns it back; without
-    them steps are not extrapolated.
+    NamedTuple of sums over rows with an entry ``objective``, the log-likelihood. ``pack`` turns a
+    state into one vector without constraints; without it steps are not extrapolated.
     """
 
     n_clusters: int
@@ -48,7 +46,7 @@ class Component(ABC):
     @property
     @abstractmethod
     def setting(self) -> dict[str, Any]:
-        """What the candidate fixes."""
+        """What names the candidate: the number of clusters, and what else the model varies."""
 
     @property
     def key(self) -> Hashable:
@@ -194,11 +192,8 @@ class Likelihood:
     def _couple(self, ready: Ready) -> tuple[np.ndarray, float]:
         """Memberships (m, k) of linked rows, and their part of the log-likelihood."""
         assert self.linked is not None
-
-        def logits(block: Array) -> np.ndarray:
-            return to_numpy(self.component.logits(block, ready)).T.astype(np.float64)
-
-        return self.linked.couple(logits)
+        logits = self.component.logits
+        return self.linked.couple(lambda b: to_numpy(logits(b, ready)).T.astype(np.float64))
 
     def step(self, state: State) -> tuple[Any, float]:
         """One step of EM, and the objective of the state that went in."""
@@ -235,13 +230,12 @@ class Likelihood:
     def _whole(self) -> Any:
         return None if self.linked is not None else self.component.whole(self.rows)
 
-    def memberships(self, state: State, dtype: Any = None) -> Any:
+    def memberships(self, state: State) -> Any:
         """Memberships (n, k) of all rows."""
         posterior, ready = self.component.posterior, self.component.ready(state)
 
         def part(block: Array, w: Weights = None, free: Weights = None, *more: Any) -> Any:
-            U = posterior(block, ready, *more)[0]
-            return U if dtype is None else U.astype(dtype)
+            return posterior(block, ready, *more)[0]
 
         U = self.rows.map(part)
         if self.linked is not None:
@@ -318,13 +312,7 @@ class ModelCandidate(NamedTuple):
 class ModelSearch(Sequence[ModelCandidate]):
     """The candidates of a search in the order they were tried; prints as a table like mclust's.
 
-    Parameters
-    ----------
-    candidates : sequence of ModelCandidate
-    criterion : {"bic", "icl", "aic"}
-        What was minimised.
-    n_objects : int, optional
-        Objects on which all candidates were compared: a sample where there are many.
+    ``criterion`` is what was minimised, ``n_objects`` how many objects all were compared on.
     """
 
     def __init__(

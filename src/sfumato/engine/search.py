@@ -19,7 +19,7 @@ The two halves of a move by themselves lead from a mixture to one of another siz
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -87,10 +87,8 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Objects:
-    """What is fitted: features, weights, links, and further columns that go along.
-
-    ``total`` is the weight of all objects, ``count`` their number (copies where weights are whole
-    numbers). ``linked`` are linked rows with their features and weights.
+    """What is fitted: features, weights, linked rows with features and weights of their own, and
+    further columns. ``total`` and ``count`` are as in ``Likelihood``.
     """
 
     X: Array
@@ -99,7 +97,7 @@ class Objects:
     count: float
     linked: tuple[Linked, np.ndarray, np.ndarray] | None = None
     columns: tuple[Any, ...] = ()
-    _rows: dict[Any, Rows] = field(default_factory=dict, compare=False)
+    _rows: dict[Any, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
@@ -125,13 +123,13 @@ class Objects:
     def likelihood(self, component: Component) -> Likelihood:
         """The likelihood on these objects; components that see rows alike share them."""
         if component.key not in self._rows:
-            rows = component.rows(self.X, self.weights, *self.columns)
-            self._rows[component.key] = rows.kept()
-        linked = None
-        if self.linked is not None:
-            links, X, weights = self.linked
-            linked = LinkedRows(links, component.rows(X, weights).kept())
-        rows = self._rows[component.key]
+            rows = component.rows(self.X, self.weights, *self.columns).kept()
+            linked = None
+            if self.linked is not None:
+                links, X, weights = self.linked
+                linked = LinkedRows(links, component.rows(X, weights).kept())
+            self._rows[component.key] = rows, linked
+        rows, linked = self._rows[component.key]
         return Likelihood(component, rows, self.total, self.count, linked)
 
     def few(self, seed: int) -> Objects:
@@ -227,24 +225,23 @@ class Problem:
 class _Search:
     """A search on some objects, with the sample that all starts share."""
 
-    def __init__(self, few: Objects, plan: Plan, sample: Sample | None = None) -> None:
-        self.few, self.plan = few, plan
-        self.sample = plan.sample(few) if sample is None else sample
+    def __init__(self, few: Objects, plan: Plan) -> None:
+        self.few, self.plan, self.sample = few, plan, plan.sample(few)
         self._placed: dict[Any, np.ndarray] = {}
 
-    def problems(self, k: int) -> list[Problem]:
-        """The candidates of ``k`` clusters."""
-        every, found = self.sample.X, []
-        for one in self.plan.components(k):
+    def problems(self, k: int, shapes: Collection[str]) -> list[Problem]:
+        """The candidates of ``k`` clusters; all where none is of these shapes."""
+        every, found = self.plan.components(k), []
+        for one in [c for c in every if ModelCandidate(c.setting).shape in shapes] or every:
             if one.key not in self._placed:  # components that see rows alike share them
-                self._placed[one.key] = one.place(every)
+                self._placed[one.key] = one.place(self.sample.X)
             X = self._placed[one.key]
             found.append(Problem(self.few.likelihood(one), self.sample, X, self.plan.fixed))
         return found
 
-    def fits(self, sizes: Sequence[int]) -> list[Fit]:
-        """Fits of all candidates, those of one number beside each other."""
-        problems = {k: self.problems(k) for k in dict.fromkeys(sizes)}
+    def fits(self, sizes: Sequence[int], shapes: Collection[str] = ()) -> list[Fit]:
+        """Fits of all candidates, or of those of some shapes, of one number beside each other."""
+        problems = {k: self.problems(k, shapes) for k in dict.fromkeys(sizes)}
         several = any(len(same) > 1 for same in problems.values())
         loose = several and (self.few.count > EFFORT.tight_objects or not self.plan.thorough)
         if not several:
@@ -275,7 +272,7 @@ class _Search:
     def _from_groups(self, problems: list[Problem], tol: float) -> list[loop.Run]:
         """A run of every candidate of one number from the starts that all share."""
         k = problems[0].component.n_clusters
-        n_starts = 1 if self.plan.n_init == 1 else min(self.plan.n_init, EFFORT.search_starts)
+        n_starts = min(self.plan.n_init, EFFORT.search_starts)
         R = self.sample.groups(k, n_starts, self.plan.seed)
         limits = self.plan.limits(tol)
         return [best_run(p.likelihood, p.states(R, plain=True), limits)[0] for p in problems]
@@ -321,8 +318,8 @@ class _Search:
             for k, same in problems.items()
         }
         if helped and len(problems) == 1:
-            for same, fits in zip(problems.values(), found.values(), strict=True):
-                self._repeat_best(same, fits)
+            (k,) = problems
+            self._repeat_best(problems[k], found[k])
         return found
 
     def _compare_sizes(
@@ -448,9 +445,7 @@ def fit_growing(
     while next_ := more_sizes(choose(fits, plan.criterion).candidate.n_clusters, tried):
         table = ModelSearch([fit.candidate for fit in fits], plan.criterion)
         names = {row.shape for row in table.best(EFFORT.growing)}
-        fewer_shapes = plan._replace(components=_only(plan.components, names))
-        going = _Search(search.few, fewer_shapes, search.sample)
-        fits, tried = fits + going.fits(next_), tried + next_
+        fits, tried = fits + search.fits(next_, names), tried + next_
     if search.few.count > EFFORT.tight_objects or plan.fixed or not plan.thorough:
         return sorted(fits, key=lambda fit: fit.candidate.n_clusters)
     done: set[int] = set()
@@ -458,18 +453,6 @@ def fit_growing(
         fits = [fit for fit in fits if fit.candidate.n_clusters != k] + search.fits([k])
         done.add(k)
     return sorted(fits, key=lambda fit: fit.candidate.n_clusters)
-
-
-def _only(
-    components: Callable[[int], Sequence[Component]], names: set[str]
-) -> Callable[[int], Sequence[Component]]:
-    """The candidates of some shapes; all where none is known."""
-
-    def some(k: int) -> Sequence[Component]:
-        every = components(k)
-        return [c for c in every if ModelCandidate(c.setting).shape in names] or every
-
-    return some
 
 
 def choose(fits: Sequence[Fit], criterion: str) -> Fit:
@@ -523,8 +506,8 @@ def best_run(
     """
     runs = [likelihood.run(states[0], limits.max_iter, limits.tol)] if incumbent is None else []
     left = list(states[1:]) if incumbent is None else list(states)
-    # A few starts often agree already; only where they do not, all others are tried.
-    # With few objects steps are cheap and optima many: then agreement proves nothing.
+    # A few starts often agree already; only where they do not, all others are tried. With few
+    # objects steps are cheap and optima many: then agreement proves nothing.
     certify = incumbent is None and likelihood.count > EFFORT.certified_objects
     agreed = False
     groups = (left[: EFFORT.probes], left[EFFORT.probes :]) if certify else (left,)
@@ -538,6 +521,8 @@ def best_run(
             if agreed:
                 break
     runs = runs if incumbent is None else [incumbent, *runs]
+    if len(runs) == 1:
+        return runs[0], agreed
     return min(runs, key=lambda run: _rank(likelihood, run)), agreed
 
 

@@ -84,7 +84,6 @@ class Tuning(NamedTuple):
 
 
 TUNING = Tuning()
-BORDER = 200  # edges of a border that are looked at: the median needs no more
 
 
 class Structure(NamedTuple):
@@ -127,7 +126,8 @@ def assess(
         None where nothing can be said: one cluster, fewer than 50 objects, or evidence elsewhere.
     """
     n, k = memberships.shape[0], memberships.shape[1] - noise
-    if n < FEWEST or k < 2 or not _readable(evidence):
+    here = is_numpy(evidence) or type(evidence).__module__.split(".")[0] == "torch"
+    if n < FEWEST or k < 2 or not here:
         return None
     few = _sample(n, evidence, kind)
     labels = to_numpy(memberships if few is None else memberships[few]).argmax(axis=1)
@@ -172,10 +172,8 @@ def _flat(level: float) -> float:
 def _look_along_own_axes(
     X: np.ndarray, codes: np.ndarray, found: Valleys, threshold: float
 ) -> None:
-    """Put the valleys of shallow pairs in coordinates of their own where these are deeper.
-
-    Few common coordinates may hide the gap between two of many clusters. The shallowest pairs come
-    first; two clusters that others join already need no look.
+    """Put the valleys of shallow pairs in coordinates of their own where these are deeper: few
+    common coordinates may hide the gap between two of many clusters.
     """
     shallow = _flat(LEVEL / SEARCH_TESTS)
     group = np.arange(int(codes.max()) + 1)
@@ -297,8 +295,8 @@ def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valley
     pairs, z = np.column_stack([found // k, found % k]), np.empty(len(found))
     for at, (a, b) in enumerate(pairs):
         edges = np.flatnonzero(key == found[at])
-        if len(edges) > BORDER:
-            edges = np.random.default_rng(0).choice(edges, BORDER, replace=False)
+        if len(edges) > 200:  # the median needs no more
+            edges = np.random.default_rng(0).choice(edges, 200, replace=False)
         own = int(np.clip(TUNING.part * min(sizes[a], sizes[b]), min(5, m), m))
         inside = max(np.median(distances[labels == c, own - 1]) for c in (a, b))
         border = _border(tree, lower[edges], upper[edges], own)
@@ -336,7 +334,8 @@ def _of_similarity(
     W: Any, few: np.ndarray | None, labels: np.ndarray, sizes: np.ndarray
 ) -> Structure:
     """Directions of the k leading eigenvectors that the labels explain, each by its share."""
-    W = W if few is None else _part(W, few)
+    if few is not None:
+        W = type(W)(W.table.objects(few)) if hasattr(W, "table") else W[few][:, few]
     W = W.float() if is_bfloat16(W) else W
     k, tiny = len(sizes), np.finfo(float).tiny
     degree = np.maximum(to_numpy(degrees(W)).astype(np.float64), tiny)
@@ -350,11 +349,6 @@ def _of_similarity(
     apart = max(1, min(int((left < threshold).sum()), int((sizes >= SMALLEST).sum())))
     p_value = float(ndtr((worst - mean) / deviation))
     return Structure(worst, threshold, p_value, apart, apart == k, None)
-
-
-def _readable(evidence: ArrayLike) -> bool:
-    """Whether rows can be taken here, rather than on a cluster of machines."""
-    return is_numpy(evidence) or type(evidence).__module__.split(".")[0] == "torch"
 
 
 def _sample(n: int, evidence: ArrayLike, kind: str) -> np.ndarray | None:
@@ -373,18 +367,10 @@ def _rows(X: Any, rows: np.ndarray) -> np.ndarray:
     return part / (largest or 1.0)  # so that no square overflows
 
 
-def _part(W: Any, rows: np.ndarray) -> Any:
-    return type(W)(W.table.objects(rows)) if hasattr(W, "table") else W[rows][:, rows]
-
-
-def _used(memberships: np.ndarray) -> int:
-    """Number of clusters that are the main cluster of some object."""
-    return len(np.unique(to_numpy(memberships).argmax(axis=1)))
-
-
 def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: int) -> None:
     """Warn where confident memberships are not supported, or where a cluster falls into pieces."""
-    if float(to_numpy(memberships).max(axis=1).mean()) < CONFIDENT:
+    U = to_numpy(memberships)
+    if float(U.max(axis=1).mean()) < CONFIDENT:
         return
     p = f"p = {found.p_value:.2g}"
     if found.n_apart == 1:
@@ -392,7 +378,7 @@ def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: 
             f"{PREFIX}the data show no separate clusters ({p}): the memberships cut a "
             "continuum, or noise; do not read them as groups"
         )
-    elif not found.supported and _used(memberships) == found.n_apart < n_clusters:
+    elif not found.supported and len(np.unique(U.argmax(axis=1))) == found.n_apart < n_clusters:
         # What is there stands apart: the p value would speak for clusters that are empty.
         warn(
             f"{PREFIX}only {found.n_apart} of the {n_clusters} clusters are the main cluster of "

@@ -180,23 +180,10 @@ class DirectionalMixture(AutomaticMixture, Mixture):
 
     Parameters
     ----------
-    n_clusters : int, sequence of int or "auto", default="auto"
-        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to
-        ``max_clusters``, and more while the best is the largest one tried.
+    %(mixture_numbers)s
     shared_concentration : bool, default=False
         Whether all clusters are equally wide.
-    max_clusters : int, default=9
-        Largest number that "auto" tries at first; four times as many at most.
-    criterion : {"bic", "icl", "aic"}, default="bic"
-        How to choose the number of clusters.
-    n_init : int, default=4
-        Number of starts; the best ones after a few steps go on until some of them agree.
-    max_iter : int, default=1000
-        Most steps of a run.
-    tol : float, default=1e-6
-        A run stops when a step raises the log-likelihood per object by less than this.
-    random_state : int, RandomState, Generator or None, default=None
-        Random seed.
+    %(mixture_loop)s
 
     Attributes
     ----------

@@ -37,29 +37,16 @@ class FactorMixture(AutomaticMixture, Mixture):
 
     Parameters
     ----------
-    n_clusters : int, sequence of int or "auto", default="auto"
-        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to
-        ``max_clusters``, and more while the best is the largest one tried.
+    %(mixture_numbers)s
     n_factors : int, sequence of int or "auto", default=2
         Number of factors of every cluster; of several (``"auto"``: 1 to 6, and no more than are
         identified, the bound of Ledermann [3]_) the best by ``criterion``.
     shared_uniquenesses : bool, default=False
         Whether all clusters have the same uniquenesses, the diagonal of ``Psi``.
-    max_clusters : int, default=9
-        Largest number that "auto" tries at first; four times as many at most.
-    criterion : {"bic", "icl", "aic"}, default="bic"
-        How to choose the numbers of clusters and of factors.
     regularization : float, default=1e-3
         Least uniqueness, relative to the variance of the feature (scikit-learn's ``reg_covar`` is
         absolute). Larger than in other mixtures, since a factor may take over a feature.
-    n_init : int, default=4
-        Number of starts; the best ones after a few steps go on until some of them agree.
-    max_iter : int, default=1000
-        Most steps of a run.
-    tol : float, default=1e-6
-        A run stops when a step raises the log-likelihood per object by less than this.
-    random_state : int, RandomState, Generator or None, default=None
-        Random seed.
+    %(mixture_loop)s
 
     Attributes
     ----------
@@ -73,8 +60,7 @@ class FactorMixture(AutomaticMixture, Mixture):
     n_factors_ : int
         Number of factors.
     %(search)s
-    log_likelihood_, objective_ : float
-        Log-likelihood of the fitted objects; ``history_`` at every step.
+    %(log_likelihood)s
     %(ended)s
 
     See Also

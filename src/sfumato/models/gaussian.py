@@ -144,12 +144,8 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
     Attributes
     ----------
-    memberships_ : array of shape (n, n_clusters) or (n, n_clusters + 1)
-        Posterior probabilities; with ``noise`` the last column is the noise.
-    labels_ : array of shape (n,)
-        Component of the largest membership.
-    weights_ : array of shape (n_clusters,) or (n_clusters + 1,)
-        Shares of the components, the largest first, noise last.
+    %(posterior)s
+        With ``noise`` there is one more, the last: the noise.
     means_ : array of shape (n_clusters, p)
         Means.
     covariances_ : array
@@ -159,15 +155,11 @@ class GaussianMixture(AutomaticMixture, Mixture):
         diag and spherical).
     covariance_type_ : str
         The type that was fitted.
-    search_ : ModelSearch
-        Every candidate, its criteria, or the reason why it failed; prints as a table.
-    selection_ : Choice
-        The best candidate of every number of components, if several were tried.
+    %(search)s
     log_likelihood_, objective_ : float
         Log-likelihood, the same plus the logarithm of the prior density; ``history_`` at
         every step.
-    n_clusters_, n_iter_, converged_ : int, int, bool
-        Columns of the memberships, steps taken, whether ``tol`` was reached.
+    %(ended)s
 
     See Also
     --------

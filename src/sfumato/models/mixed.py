@@ -39,9 +39,7 @@ class MixedMixture(AutomaticMixture, Mixture):
 
     Parameters
     ----------
-    n_clusters : int, sequence of int or "auto", default="auto"
-        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to
-        ``max_clusters``, and more while the best is the largest one tried.
+    %(mixture_numbers)s
     columns : dict, optional
         Kind of columns, by name or position: ``"normal"``, ``"log-normal"``, ``"categorical"``,
         ``"counts"`` or ``"binary"``. Others are read from the types of a data frame: floats are
@@ -49,21 +47,9 @@ class MixedMixture(AutomaticMixture, Mixture):
         are binary if they have two values, counts if none is negative and some are zero,
         categorical if they have at most ten values, all positive, and normal otherwise. The columns
         of an array are normal.
-    max_clusters : int, default=9
-        Largest number that "auto" tries at first; four times as many at most.
-    criterion : {"bic", "icl", "aic"}, default="bic"
-        How to choose the number of clusters.
     smoothing : float, default=1.0
         Weight of the prior, in objects, shared by the clusters.
-    n_init : int, default=10
-        Number of starts; the best ones after a few steps go on until some of them agree. With many
-        objects they compete on a sample.
-    max_iter : int, default=1000
-        Most steps of a run.
-    tol : float, default=1e-7
-        A run stops when a step raises the objective per object by less than this.
-    random_state : int, RandomState, Generator or None, default=None
-        Random seed.
+    %(mixture_loop)s
 
     Attributes
     ----------

@@ -38,10 +38,9 @@ class StudentMixture(AutomaticMixture, Mixture):
 
     Parameters
     ----------
-    n_clusters : int, sequence of int or "auto", default="auto"
-        Number of clusters; of several the best by ``criterion``, unless one of its clusters is of
-        outliers: wide and around another, or of fewer objects than twice the features and two.
-        ``"auto"`` tries 1 to ``max_clusters``, and more while the best is the largest one tried.
+    %(mixture_numbers)s
+        A candidate with a cluster of outliers is not chosen: one that is wide and around another,
+        or of fewer objects than twice the features and two.
     covariance_type : str, default="auto"
         Family of the scale matrices: one of the fourteen names of R's mclust (``"VVV"``, ``"EEE"``,
         ...), ``"full"``, ``"tied"``, ``"diag"``, ``"spherical"``, or ``"auto"`` for the best by
@@ -49,21 +48,10 @@ class StudentMixture(AutomaticMixture, Mixture):
         are far behind stop a little before their end.
     degrees_of_freedom : {"common", "each"} or float, default="common"
         One number for all clusters, one for each, both found between 1 and 200, or a given one.
-    max_clusters : int, default=9
-        Largest number that "auto" tries at first; four times as many at most.
-    criterion : {"bic", "icl", "aic"}, default="bic"
-        How to choose the number of clusters and the family.
     regularization : float, default=1e-9
         Least variance in any direction, relative to that of the data (scikit-learn's ``reg_covar``
         is absolute).
-    n_init : int, default=10
-        Number of starts; the best ones after a few steps go on until some of them agree.
-    max_iter : int, default=1000
-        Most steps of a run.
-    tol : float, default=1e-8
-        A run stops when a step raises the log-likelihood per object by less than this.
-    random_state : int, RandomState, Generator or None, default=None
-        Random seed.
+    %(mixture_loop)s
 
     Attributes
     ----------
@@ -77,8 +65,7 @@ class StudentMixture(AutomaticMixture, Mixture):
     covariance_type_ : str
         The family.
     %(search)s
-    log_likelihood_, objective_ : float
-        Log-likelihood of the fitted objects; ``history_`` at every step.
+    %(log_likelihood)s
     %(ended)s
 
     See Also
