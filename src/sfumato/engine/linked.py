@@ -115,13 +115,13 @@ class Linked(NamedTuple):
         kept = A[known, own]
         A[known] = -10.0 * HARD * self.labels.size
         A[known, own] = kept
-        R, value = _softmax(A), 0.0
+        (R, levels), value = _softmax(A), 0.0
         alone = np.ones(len(A), dtype=bool)
         for same in self.pieces:
             alone[same.units] = False
             R[same.units], part = _of_pieces(A[same.units], same.pull)
             value += part
-        return R[self.unit], value + float(_log_sums(A[alone]).sum())
+        return R[self.unit], value + float(levels[alone].sum())
 
 
 class LinkedRows(NamedTuple):
@@ -194,16 +194,14 @@ def _pieces(ends: np.ndarray, pull: np.ndarray, size: int) -> tuple[Pieces, ...]
     )
 
 
-def _softmax(A: np.ndarray) -> np.ndarray:
-    """Shares exp(A) of every row; SciPy's takes ten times as long for the few rows of a link."""
-    E = np.exp(A - A.max(axis=1, keepdims=True))
-    return E / E.sum(axis=1, keepdims=True)
-
-
-def _log_sums(A: np.ndarray) -> np.ndarray:
-    """Logarithms (s,) of the sums of exp(A) over every row."""
-    top = A.max(axis=1)
-    return np.log(np.exp(A - top[:, None]).sum(axis=1)) + top
+def _softmax(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Shares exp(A) of every row, and the logarithms of the sums of exp(A); SciPy's take ten times
+    as long for the few rows of a link.
+    """
+    top = A.max(axis=1, keepdims=True)
+    E = np.exp(A - top)
+    total = E.sum(axis=1, keepdims=True)
+    return E / total, (np.log(total) + top)[:, 0]
 
 
 def _of_pieces(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
@@ -227,8 +225,8 @@ def _exact(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
                 both = pull[:, a, b, None, None] * np.eye(k)
                 shape = (1,) * a + (k,) + (1,) * (b - a - 1) + (k,) + (1,) * (s - 1 - b)
                 T = T + both.reshape((g, *shape))
-    values = _log_sums(T.reshape(g, -1))
-    P = np.exp(T - values.reshape((g,) + (1,) * s))
+    flat, values = _softmax(T.reshape(g, -1))
+    P = flat.reshape(T.shape)
     marginals = [P.sum(axis=tuple(c + 1 for c in range(s) if c != a)) for a in range(s)]
     return np.stack(marginals, axis=1), float(values.sum())
 
@@ -243,7 +241,7 @@ def _mean_field(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
     for _ in range(100):
         before = R.copy()
         for a in range(s):
-            R[a] = _softmax((A[a] + pull[a] @ R)[None])[0]
+            R[a] = _softmax((A[a] + pull[a] @ R)[None])[0][0]
         if np.abs(R - before).max() <= 1e-9:
             break
     entropy = -np.sum(R * np.log(np.maximum(R, np.finfo(float).tiny)))
@@ -326,29 +324,21 @@ def _first(preference: np.ndarray, beside: list[np.ndarray]) -> np.ndarray | Non
     z = np.full(s, -1)
     taken = np.zeros((s, k), dtype=np.intp) + np.isneginf(preference)
     stack: list[tuple[int, int]] = []  # units that have a label, and its place in their ranks
-
-    def set_label(a: int, label: int) -> None:
-        z[a] = label
-        taken[beside[a], label] += 1
-
-    def clear(a: int) -> None:
-        taken[beside[a], z[a]] -= 1
-        z[a] = -1
-
     a, place = _next(z, taken, margin), 0
     for _ in range(MOST_TRIALS + s):
         while place < k and taken[a, ranked[a, place]]:
             place += 1
         if place < k:
-            set_label(a, ranked[a, place])
+            z[a] = ranked[a, place]
+            taken[beside[a], z[a]] += 1
             stack.append((a, place))
             if len(stack) == s:
                 return z
             a, place = _next(z, taken, margin), 0
         elif stack:
             a, place = stack.pop()
-            clear(a)
-            place += 1
+            taken[beside[a], z[a]] -= 1
+            z[a], place = -1, place + 1
         else:
             return None
     return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from numbers import Integral
 from typing import Any
 
@@ -131,10 +132,8 @@ class Mixture(Clusterer):
         X = self._read(X, reset=True)
         weights = check_weights(sample_weight, X)
         sizes = self._sizes(X, weights)
-        known = Known.of(must_link, cannot_link, y, X, max(sizes))
-        return self._fit(X, weights, sizes, known)
+        return self._fit(X, weights, sizes, known_of(must_link, cannot_link, y, X, max(sizes)))
 
-    @one_blas_thread()  # what is not cut into blocks is small: threads would wait for each other
     def _fit(
         self,
         X: Array,
@@ -144,6 +143,20 @@ class Mixture(Clusterer):
         *columns: Any,
     ) -> Any:
         """Search, and publish what was found."""
+        # Products of so few numbers take one thread by themselves. What larger data do not cut into
+        # blocks is small, too: threads would wait for each other.
+        small = X.shape[0] * X.shape[1] ** 2 <= 2**14
+        with nullcontext() if small else one_blas_thread():
+            return self._searched(X, weights, sizes, known, columns)
+
+    def _searched(
+        self,
+        X: Array,
+        weights: np.ndarray | None,
+        sizes: list[int],
+        known: Known,
+        columns: tuple[Any, ...],
+    ) -> Any:
         if known.labels is not None:  # fewer clusters than known labels have no place for them
             sizes = [k for k in sizes if k > known.labels.max()]
         dtype = _floating(X)
@@ -153,7 +166,8 @@ class Mixture(Clusterer):
         seed = int(as_generator(self.random_state).integers(2**63))
         plan = self._plan(data, seed, fixed=known.labels is not None)
         if isinstance(self.n_clusters, str):
-            fits = fit_growing(data, sizes, plan, lambda *found: self._more_sizes(data, *found))
+            n, most = X.shape[0], self.max_clusters
+            fits = fit_growing(data, sizes, plan, lambda k, tried: more_sizes(k, tried, n, most))
         else:
             fits = fit_all(data, sizes, plan)
         best = on_all(data, choose(fits, self.criterion), plan)
@@ -163,10 +177,6 @@ class Mixture(Clusterer):
         if not isinstance(self.n_clusters, Integral):
             self._tabulate()
         return self
-
-    def _more_sizes(self, data: Objects, best: int, tried: list[int]) -> list[int]:
-        """Numbers that "auto" tries next."""
-        return more_sizes(best, tried, data.X.shape[0], self.max_clusters)
 
     def _publish_fit(
         self, data: Objects, fits: list[Fit], best: Fit, dtype: Any, plan: Plan
@@ -197,10 +207,11 @@ class Mixture(Clusterer):
 
     def _warn_if_one_is_enough(self, data: Objects, best: Fit, plan: Plan) -> None:
         """Compare with one cluster: structureless data get a warning."""
-        sample, values = None, []
-        for component in filter(self._of_one, plan.components(1)):
+        candidates, values = list(filter(self._of_one, plan.components(1))), []
+        sample = plan.sample(data) if candidates else None
+        for component in candidates:
             likelihood = data.likelihood(component)
-            sample = plan.sample(data) if sample is None else sample
+            assert sample is not None
             X, R = component.place(sample.X), sample.weights[None]
             run = likelihood.run(component.start(X, R, sample.unit, False), plan.max_iter, plan.tol)
             values.append(Fit.of(likelihood, run).candidate.bic)
@@ -268,9 +279,8 @@ class Mixture(Clusterer):
         return value / total
 
     def bic(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
-        """Bayesian information criterion, ``-2 log L + p log n``: lower is better.
-
-        R's mclust gives the negative of it.
+        """Bayesian information criterion, ``-2 log L + p log n``: lower is better, the negative of
+        that of R's mclust.
         """
         value, _, total = self._log_likelihood(X, sample_weight)
         return float(-2.0 * value + self._component.n_parameters() * np.log(total))
@@ -281,10 +291,8 @@ class Mixture(Clusterer):
         return float(-2.0 * value + 2.0 * self._component.n_parameters())
 
     def icl(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
-        """Integrated completed likelihood: ``bic`` plus the uncertainty of the memberships.
-
-        The addition is ``-2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux and Govaert 2000, in the
-        form that R's mclust uses); lower is better.
+        """Integrated completed likelihood: ``bic - 2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux
+        and Govaert 2000, in the form that R's mclust uses); lower is better.
         """
         return self.bic(X, sample_weight) - 2.0 * self._log_likelihood(X, sample_weight)[1]
 
@@ -331,6 +339,12 @@ def posterior(X: Array, component: Component, state: State, which: int, *columns
     return component.rows(X, *columns).map(part)
 
 
+def known_of(must_link: Any, cannot_link: Any, y: Any, X: Array, k: int) -> Known:
+    """What the user knows of some objects."""
+    told = any(given is not None for given in (must_link, cannot_link, y))
+    return Known.of(must_link, cannot_link, y, X, k) if told else Known()
+
+
 def _floating(X: Array) -> Any:
     """Type of the memberships of these objects."""
     return np.float32 if str(X.dtype).endswith("float32") else np.float64
@@ -351,7 +365,8 @@ def first_sizes(X: Any, max_clusters: int = MOST, weights: np.ndarray | None = N
     n_distinct = count_distinct(X, min(max_clusters, n_objects))
     if n_distinct == 1 < n_objects:
         warn(f"all {n_objects} objects are equal: one cluster is the answer")
-    sizes, cap = list(range(1, min(max_clusters, n_distinct) + 1)), _cap(n_objects, max_clusters)
+    sizes = list(range(1, min(max_clusters, n_distinct) + 1))
+    cap = min(GROWTH * max_clusters, n_objects // OBJECTS)
     apart = groups_apart(X, weights, cap) if len(sizes) == max_clusters < cap else 1
     return sizes + [k for k in range(apart - 1, apart + 2) if max_clusters < k <= cap]
 
@@ -375,10 +390,6 @@ def groups_apart(X: Any, weights: np.ndarray | None, most: int) -> int:
     return 1 if found is None else found.n_apart
 
 
-def _cap(n_objects: int, max_clusters: int) -> int:
-    return min(GROWTH * max_clusters, n_objects // OBJECTS)
-
-
 def more_sizes(
     best: int, tried: Collection[int], n_objects: int, max_clusters: int = MOST
 ) -> list[int]:
@@ -392,7 +403,7 @@ def more_sizes(
     fewer = largest < max_clusters  # there are no more different objects
     if best < largest or largest == n_objects or fewer:
         return []
-    cap = _cap(n_objects, max_clusters)
+    cap = min(GROWTH * max_clusters, n_objects // OBJECTS)
     if largest >= cap:
         warn(
             f"the best number of clusters is the largest one tried, {largest}: there may be more; "

@@ -22,7 +22,7 @@ from ..data.features import check_features, observed_only
 from ..engine.base import blended
 from ..engine.component import Component, Fit, Likelihood
 from ..engine.loop import Run
-from ..engine.mixture import Mixture, posterior
+from ..engine.mixture import Mixture, known_of, posterior
 from ..engine.search import Objects, Plan, on_all
 from ..engine.starts import feature_sample
 from ..numerics import families
@@ -309,7 +309,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
                 f"y has {len(y)} labels for {X.shape[0]} objects: give one label per object, -1 "
                 "where it is unknown"
             )
-        known = Known.of(*links, y, X, k)
+        known = known_of(*links, y, X, k)
         self._classes = None
         if known.labels is not None and y.dtype.kind in "iu":
             self._classes = np.unique(y[y != -1])

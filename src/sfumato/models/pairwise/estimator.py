@@ -169,7 +169,7 @@ class PairwiseProbabilisticClustering(
         self._finish(problem, run, X)
 
     def _streams(self) -> bool:
-        return self._precomputed()
+        return self._is("precomputed")
 
     @property
     def _fixed_scale(self) -> float | None:
