@@ -37,8 +37,6 @@ from ..numerics.distances import columns_or_given
 __all__ = ["Layout", "Mixed", "State", "Stats", "coefficients", "embed", "expand", "mixed_sample"]
 __all__ += ["Prior", "log_prior", "prior_of", "update"]
 
-LOG_2PI = float(np.log(2.0 * np.pi))
-FARTHEST = 1e140  # deviations; what lies farther counts as if there, since squares would overflow
 MEAN_SHARE = 0.01  # of the prior's weight on variances that holds means (Fraley and Raftery 2007)
 
 
@@ -104,7 +102,7 @@ def expand(X: np.ndarray, layout: Layout) -> np.ndarray:
         seen = ~np.isnan(Y)
         with np.errstate(over="ignore"):
             inner = np.where(seen, (Y - layout.shift) * layout.scale, 0.0)
-        inner = np.clip(inner, -FARTHEST, FARTHEST)
+        inner = np.clip(inner, -1e140, 1e140)  # farther squares would overflow
         Z[:, first:values], Z[:, values:squares], Z[:, squares:counts] = seen, inner, inner * inner
         Z[:, 1] += seen @ np.log(layout.scale) - np.where(seen, Y, 0.0) @ layout.logarithmic
     if len(layout.counts):
@@ -162,13 +160,8 @@ def update(stats: Stats, layout: Layout, prior: Prior) -> State:
     b = len(layout.counts)
     rates = (S[:, counts + b : levels] + more * prior.rates) / (S[:, counts : counts + b] + more)
     weights = S[:, 0] + more
-    return State(
-        weights / weights.sum(),
-        means,
-        variances,
-        rates,
-        _normalized(S[:, levels:] + more * prior.probabilities, layout),
-    )
+    shares = _normalized(S[:, levels:] + more * prior.probabilities, layout)
+    return State(weights / weights.sum(), means, variances, rates, shares)
 
 
 def _normalized(P: np.ndarray, layout: Layout) -> np.ndarray:
@@ -195,20 +188,10 @@ def log_prior(state: State, prior: Prior) -> float:
 def coefficients(state: State) -> np.ndarray:
     """C (k, q) with log( pi_j f(x_i) ) = C_j . z(x_i)."""
     pull = state.means / state.variances
-    constant = -0.5 * (LOG_2PI + np.log(state.variances) + state.means * pull)
-    ones = np.ones((len(state.weights), 1))
-    return np.hstack(
-        [
-            np.log(state.weights)[:, None],
-            ones,
-            constant,
-            pull,
-            -0.5 / state.variances,
-            -state.rates,
-            np.log(state.rates),
-            np.log(state.probabilities),
-        ]
-    )
+    constant = -0.5 * (np.log(2.0 * np.pi * state.variances) + state.means * pull)
+    first = [np.log(state.weights)[:, None], np.ones((len(state.weights), 1)), constant, pull]
+    logs = [np.log(state.rates), np.log(state.probabilities)]
+    return np.hstack([*first, -0.5 / state.variances, -state.rates, *logs])
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import betaln, chdtri, digamma, gammaln
+from scipy.special import betaln, chdtri, digamma, gammaln, zeta
 
 from ..array.rows import Rows
 from ..array.types import Array, Weights
@@ -45,7 +44,6 @@ FREEDOM = 5.0  # degrees of freedom that a run begins with, unless they are give
 # variance or less. Set on three groups with a uniform background; two groups of standard deviations
 # 1 and 2 that touch are far from it.
 INSIDE, WIDE = 0.9, 4.0
-TO_THE_TAILS = "outliers are left to the tails"
 
 
 class Stats(NamedTuple):
@@ -163,11 +161,10 @@ class Student(Gaussian):
         if not isinstance(self.tails, str):
             return state
         mass = np.maximum(stats.mass, 1e-300)
+        level = stats.tails / mass
         if self.tails == "common":
-            nu = np.full(len(mass), _root(stats.tails.sum() / mass.sum()))
-        else:
-            nu = np.array([_root(g / n) for g, n in zip(stats.tails, mass, strict=True)])
-        return state._replace(freedom=nu)
+            level = np.full(len(mass), stats.tails.sum() / mass.sum())
+        return state._replace(freedom=_roots(level))
 
     def n_parameters(self) -> int:
         more = {"common": 1, "each": self.n_clusters} if isinstance(self.tails, str) else {}
@@ -186,15 +183,15 @@ class Student(Gaussian):
     def failure(self, state: State, count: float) -> str:
         # Outliers are left to the tails: also where the number is given, so that a search for it
         # and the number that it found have one answer.
-        k, d = state.means.shape
+        (k, d), tails = state.means.shape, "outliers are left to the tails"
         if self._collapsed(state, count).any():
             return "a cluster holds too few objects for its shape, or has no width"
         if (found := around(state)) is not None:
-            return f"cluster {found[0]} lies around cluster {found[1]}: {TO_THE_TAILS}"
+            return f"cluster {found[0]} lies around cluster {found[1]}: {tails}"
         least = int(np.argmin(state.weights))
         # Twice as many as fix a shape, but never more than half of n / k.
         if state.weights[least] * count < min(2.0 * (d + 1), 0.5 * count / k) * (1.0 - 1e-6):
-            return f"cluster {least} holds few objects for a shape of its own: {TO_THE_TAILS}"
+            return f"cluster {least} holds few objects for a shape of its own: {tails}"
         return ""
 
     def draw(self, state: State, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -205,22 +202,14 @@ class Student(Gaussian):
         return self.coordinates.outer(state.means[labels] + deviations * spread[:, None])
 
 
-def _root(level: float) -> float:
-    """nu within the bounds with log(nu/2) - psi(nu/2) + 1 + level = 0.
-
-    The left side falls in nu.
-    """
-
-    def left(log_nu: float) -> float:
-        half = 0.5 * np.exp(log_nu)
-        return float(np.log(half) - digamma(half) + 1.0 + level)
-
-    low, high = np.log(BOUNDS)
-    if left(low) <= 0:
-        return BOUNDS[0]
-    if left(high) >= 0:
-        return BOUNDS[1]
-    return float(np.exp(brentq(left, low, high, xtol=1e-12)))
+def _roots(level: np.ndarray) -> np.ndarray:
+    """nu within the bounds with log(nu/2) - psi(nu/2) + 1 + level = 0."""
+    half, inverse = np.full(len(level), 2.5), 1.0 / np.maximum(-1.0 - level, 1e-100)
+    for _ in range(6):  # Newton steps for 1 / (log h - psi(h)), which is nearly linear in h
+        gap = np.log(half) - digamma(half)
+        step = (inverse - 1.0 / gap) * gap**2 / (zeta(2, half) - 1.0 / half)
+        half = np.clip(half + step, BOUNDS[0] / 2, BOUNDS[1] / 2)
+    return 2.0 * half
 
 
 def around(state: State) -> tuple[int, int] | None:

@@ -32,10 +32,6 @@ from ..selection.automatic import AutomaticMixture
 
 __all__ = ["DirectionalMixture"]
 
-LARGE_ORDER = 50.0  # of the Bessel function: beyond, Debye's expansion is exact to 1e-9
-# Least 1 - |mean direction| of a cluster. Equal directions would have an infinite concentration.
-LEAST_SPREAD = 1e-6
-
 
 class State(NamedTuple):
     """Weights (k,), mean directions (k, d), concentrations (k,)."""
@@ -56,7 +52,7 @@ class Stats(NamedTuple):
 def log_bessel(order: float, x: Any) -> Any:
     """log I_order(x) - order log x  for x > 0, without overflow or underflow."""
     x = np.asarray(x, dtype=np.float64)
-    if order > LARGE_ORDER:  # Debye's uniform expansion (Abramowitz and Stegun 9.7.7)
+    if order > 50.0:  # Debye's uniform expansion (Abramowitz and Stegun 9.7.7), exact to 1e-9
         t = x / order
         root = np.hypot(1.0, t)
         p, exponent = 1.0 / root, order * (root - np.log((1.0 + root) * order))
@@ -84,7 +80,7 @@ def concentration_of(d: int, length: np.ndarray) -> np.ndarray:
     """Concentrations (k,) whose mean directions have these lengths: Newton steps (Sra 2012) from
     the approximation of Banerjee and others.
     """
-    r = np.clip(length, 1e-8, 1.0 - LEAST_SPREAD)
+    r = np.clip(length, 1e-8, 1.0 - 1e-6)  # equal directions would have an infinite concentration
     found = r * (d - r * r) / (1.0 - r * r)
     for _ in range(4):
         ratio = mean_length(d, found)
@@ -146,9 +142,7 @@ class Directions(Component):
         mass = np.maximum(stats.mass, 1e-300)
         length = np.linalg.norm(stats.total, axis=1)
         means = stats.total / np.maximum(length, 1e-300)[:, None]
-        wanted = length / mass
-        if self.shared:
-            wanted = np.array([length.sum() / mass.sum()])
+        wanted = length.sum(keepdims=True) / mass.sum() if self.shared else length / mass
         found = np.broadcast_to(concentration_of(self.n_features, wanted), mass.shape)
         return State(mass / mass.sum(), means, found)
 

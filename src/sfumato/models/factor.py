@@ -22,9 +22,6 @@ from ..selection.automatic import AutomaticMixture
 
 __all__ = ["FactorMixture"]
 
-MOST_FACTORS = 6  # that "auto" tries
-DEFAULT = 2  # factors, which need not be set for a table of few features
-
 
 @documented
 class FactorMixture(AutomaticMixture, Mixture):
@@ -124,15 +121,16 @@ class FactorMixture(AutomaticMixture, Mixture):
         wanted = self.n_factors
         if isinstance(wanted, str):
             check_choice(wanted, "n_factors", ("auto",))
-            wanted = range(1, min(MOST_FACTORS, most_factors(d)) + 1)
+            wanted = range(1, min(6, most_factors(d)) + 1)
         several = list(wanted) if isinstance(wanted, Iterable) else [wanted]
         if not several:
             raise ValueError("n_factors is an empty sequence: give at least one number to try")
         factors = [check_number(q, "n_factors", low=1, integer=True) for q in several]
         most, bound = max(factors), most_factors(d)
-        if most > max(d, DEFAULT):
+        # The default of two need not be changed for a table of few features.
+        if most > max(d, 2):
             warn(f"n_factors={most} is more than the {d} features: {d} factors are fitted")
-        elif most > max(bound, DEFAULT):
+        elif most > max(bound, 2):
             warn(
                 f"n_factors={most} is beyond the Ledermann bound of {bound} for {d} features: the "
                 "covariances are as free as full ones; use fewer factors, or GaussianMixture"

@@ -443,11 +443,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
             setattr(self, f"{name}_", getattr(component.given, name))
 
     def predict_proba(
-        self,
-        X: Array,
-        *,
-        n_clusters: int | None = None,
-        measurement_error: ArrayLike | None = None,
+        self, X: Array, *, n_clusters: int | None = None, measurement_error: ArrayLike | None = None
     ) -> Any:
         """Posterior probabilities of new objects; missing values (NaN) are integrated out.
 

@@ -25,8 +25,6 @@ from ..selection.automatic import AutomaticMixture
 
 __all__ = ["StudentMixture"]
 
-LEAST_FREEDOM = 1e-100  # below, a start has no finite scale
-
 
 @documented
 class StudentMixture(AutomaticMixture, Mixture):
@@ -113,11 +111,7 @@ class StudentMixture(AutomaticMixture, Mixture):
 
     @property
     def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature.
-
-        Not of spherical clusters, nor of families with shapes or axes in common (EVE, VVE, EEV,
-        VEV).
-        """
+        """Whether the units of features do not matter: not where axes or spheres are common."""
         return families.is_unit_free(self.covariance_type)
 
     def _check_parameters(self) -> None:
@@ -129,7 +123,7 @@ class StudentMixture(AutomaticMixture, Mixture):
         if isinstance(nu, str):
             check_choice(nu, "degrees_of_freedom", ("common", "each"))
         else:
-            check_number(nu, "degrees_of_freedom", low=LEAST_FREEDOM, high=np.inf, strict=True)
+            check_number(nu, "degrees_of_freedom", low=1e-100, high=np.inf, strict=True)
 
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
         types = families.suited(*data.X.shape)
