@@ -41,8 +41,6 @@ from ..numerics import seeding
 from ..numerics.coordinates import Coordinates
 from ..numerics.distances import columns_or_given
 
-__all__ = ["Factors", "State", "factor_sample", "most_factors"]
-
 LEAN = 2.0  # weight, in objects, of the pooled uniquenesses in those of each part
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -237,15 +235,13 @@ class Factors(Component):
 
 def most_factors(d: int) -> int:
     """The bound of Ledermann (1937): with more factors than this, Sigma = L L' + Psi has as many
-    free parameters as a full covariance, or more; at least one.
-    """
+    free parameters as a full covariance, or more; at least one."""
     return max(1, int((2 * d + 1 - (8 * d + 1) ** 0.5) / 2 + 1e-9))
 
 
 class SeenStats(NamedTuple):
     """N (k,), and over the rows where a feature was seen sums of y (k, d), y * y (k, d), y f'
-    (k, d, q) and (f, 1)(f, 1)' (k, d, q + 1, q + 1), and the log-likelihood.
-    """
+    (k, d, q) and (f, 1)(f, 1)' (k, d, q + 1, q + 1), and the log-likelihood."""
 
     mass: np.ndarray
     first: np.ndarray
@@ -257,8 +253,7 @@ class SeenStats(NamedTuple):
 
 def _expect_seen(X: np.ndarray, state: State, j: int) -> tuple[np.ndarray, ...]:
     """log( pi_j N ) (b,), deviations from the mean (b, d), zero where nothing was seen, expected
-    factors (b, q) and their covariances (b, q, q).
-    """
+    factors (b, q) and their covariances (b, q, q)."""
     L, noise, seen = state.loadings[j], state.uniquenesses[j], (~np.isnan(X)).astype(np.float64)
     d, q = L.shape
     A, Y = L / noise[:, None], np.nan_to_num(X - state.means[j])
@@ -325,8 +320,7 @@ def update_seen(stats: SeenStats, state: State, floor: float, *, shared: bool) -
 
 def factor_sample(data: Objects, coordinates: Coordinates) -> Sample:
     """Standardised objects, missing values at the means, with k-means on their leading principal
-    axes in the units of the data and in units of every feature, in turn.
-    """
+    axes in the units of the data and in units of every feature, in turn."""
     view = coordinates.inner
     rows = Rows(data.X, data.weights, view=lambda X: view(to_numpy(X).astype(np.float64)))
     rng = np.random.default_rng(0)

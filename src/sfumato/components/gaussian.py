@@ -29,8 +29,6 @@ from . import kernel
 from .incomplete import deconvolved, expected_sums, incomplete_logits, with_errors
 from .kernel import Prior, State, Stats, Whole
 
-__all__ = ["Gaussian", "Measured", "Start", "check_start", "read_start"]
-
 AFFINE = ("EEE", "VEE", "EVV", "VVV")  # linear maps of the data carry the family into itself
 MOST_KEPT = 2**22  # numbers of quadratic features that are kept instead of made in every pass
 
@@ -63,8 +61,7 @@ class Start(NamedTuple):
 
 def read_start(init: Any) -> Start | None:
     """What the user gave to begin with, each frozen parameter with a first value; None if nothing
-    is given.
-    """
+    is given."""
     if init is None:
         return None
     if not isinstance(init, (Start, Mapping)):
@@ -442,8 +439,7 @@ class Gaussian(Component):
 
     def _collapsed(self, state: State, count: float) -> np.ndarray:
         """Which components (k,) are collapsed. A covariance of its own needs d + 1 objects,
-        variances of its own need two, a volume of its own more than one.
-        """
+        variances of its own need two, a volume of its own more than one."""
         k, d = state.means.shape
         volume, shape, orientation = tuple(self.family)
         if orientation == "V" and shape == "V":

@@ -22,10 +22,6 @@ from ..array.types import Array, Weights
 from ..engine import loop
 from ..numerics import distances, families
 
-__all__ = ["Densities", "Prior", "State", "Stats", "Whole", "about", "cholesky", "expanded"]
-__all__ += ["log_weights", "logits", "matrices", "memberships", "pack", "ready", "spread"]
-__all__ += ["summarize", "unpack", "update"]
-
 LOG_2PI = float(np.log(2.0 * np.pi))
 INNER_STEPS = 2  # of an iterative family in one M step: the next step goes on from there
 LEAST_MASS = 1e-12  # share of all objects below which a component keeps its parameters
@@ -162,8 +158,7 @@ def log_weights(weights: Array) -> Any:
 
 def logits(Z: Array, densities: Densities) -> tuple[Any, Any]:
     """log pi_j N(x) - peak (k, b) of the columns of ``Z`` = z(x), and ``Z``, made again in float64
-    where float32 would not do.
-    """
+    where float32 would not do."""
     Z = precise(Z, densities)
     return namespace(Z).asarray(densities.rows, dtype=Z.dtype, device=device(Z)) @ Z, Z
 
@@ -206,8 +201,7 @@ def posterior(Z: Array, densities: Densities) -> tuple[Any, Any, Any, Any]:
 
 def summarize(Z: Array, weights: Any, densities: Densities, given: Weights = None) -> Stats:
     """Statistics of a block: ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None, ``given``
-    memberships (b, k) instead of those of the densities.
-    """
+    memberships (b, k) instead of those of the densities."""
     xp = namespace(Z)
     if given is not None:
         R = given.T if weights is None else given.T * weights
@@ -247,8 +241,7 @@ def _summarize(Z: Array, weights: Any, densities: Densities) -> Stats:
 
 def memberships(Z: Array, densities: Densities) -> tuple[Any, Any]:
     """Posterior probabilities (b, k), noise last, in the type of ``Z``, and log-densities (b,) of
-    its columns, z(x) or x.
-    """
+    its columns, z(x) or x."""
     xp = namespace(Z)
     E, total, level, _ = posterior(expanded(Z, densities), densities)
     E /= total
@@ -318,8 +311,7 @@ def about(
 
 def pack(state: State) -> np.ndarray:
     """The state as one vector: log weights, means, logarithms or Cholesky factors of
-    covariances.
-    """
+    covariances."""
     covariances = state.covariances
     if families.has_one_covariance(state.family):
         covariances = covariances[:1]
@@ -379,8 +371,7 @@ class Whole:
 
     def levels(self, state: State) -> tuple[float, float]:
         """The log-likelihood, and the sum of the logarithms of every object's largest
-        membership.
-        """
+        membership."""
         return self._put(state).levels()  # type: ignore[no-any-return]
 
     def _put(self, state: State) -> Any:

@@ -34,9 +34,6 @@ from ..engine.starts import SCREEN, Sample
 from ..numerics import seeding
 from ..numerics.distances import columns_or_given
 
-__all__ = ["Layout", "Mixed", "State", "Stats", "coefficients", "embed", "expand", "mixed_sample"]
-__all__ += ["Prior", "log_prior", "prior_of", "update"]
-
 MEAN_SHARE = 0.01  # of the prior's weight on variances that holds means (Fraley and Raftery 2007)
 
 
@@ -82,8 +79,7 @@ class Stats(NamedTuple):
 
 class Prior(NamedTuple):
     """Weight per cluster, variance, rates (b,) and probabilities (levels,) towards which parameters
-    are shrunk.
-    """
+    are shrunk."""
 
     amount: float
     variance: float
@@ -197,8 +193,7 @@ def coefficients(state: State) -> np.ndarray:
 @dataclass(frozen=True, eq=False)
 class Mixed(Component):
     """Clusters of independent columns; ``overall`` (q,) are sums of z over all the data, and
-    ``smoothing`` is the weight of the prior in objects.
-    """
+    ``smoothing`` is the weight of the prior in objects."""
 
     n_clusters: int
     layout: Layout

@@ -34,8 +34,6 @@ from .gaussian import Gaussian
 from .incomplete import expected_sums, marginals
 from .kernel import State, matrices
 
-__all__ = ["BOUNDS", "Stats", "Student", "around"]
-
 # Degrees of freedom that are looked for: one is a Cauchy distribution; at 200 (where R's teigen
 # stops too) the density is within samples' reach of the normal one, and the likelihood is flat.
 BOUNDS = (1.0, 200.0)
@@ -57,8 +55,7 @@ class Stats(NamedTuple):
 
 class Ready(NamedTuple):
     """A state as a pass over complete rows needs it: squared distances as coefficients (k, q) of
-    z(x), and the log-determinants (k,) of the inverse scale matrices.
-    """
+    z(x), and the log-determinants (k,) of the inverse scale matrices."""
 
     state: State
     rows: np.ndarray
@@ -108,8 +105,7 @@ class Student(Gaussian):
         self, block: Array, ready: Ready | State
     ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
         """Clusters beside rows (z(x) where all is observed), log( pi_j t ) (k, b), squared
-        distances (k, b), numbers of observed features (b,) or (1,).
-        """
+        distances (k, b), numbers of observed features (b,) or (1,)."""
         if isinstance(ready, Ready):
             state, d = ready.state, self.n_features
             parts = distances.features(block.T, self.kind) if block.shape[1] == d else block.T

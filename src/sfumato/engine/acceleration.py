@@ -13,8 +13,6 @@ import numpy as np
 
 from .loop import Step
 
-__all__ = ["Extrapolation", "Squarem"]
-
 
 class Extrapolation(NamedTuple):
     """Safeguarded extrapolation: step from  current + momentum * (current - previous),  keep it

@@ -32,8 +32,6 @@ from ..memberships import cooccurrence
 from . import loop, structure
 from .levels import Leveled
 
-__all__ = ["Clusterer", "CooccurrenceIntervals", "Iterative", "most_clusters"]
-
 
 class Iterative(BaseEstimator):
     """Estimators that iterate from several starts: the parameters that steer this."""

@@ -24,9 +24,6 @@ from . import acceleration, loop
 from .linked import LinkedRows, free_weights
 from .loop import State
 
-__all__ = ["Component", "Fit", "Likelihood", "ModelCandidate", "ModelSearch", "Ready", "State"]
-__all__ += ["Stats"]
-
 Stats: TypeAlias = Any  # a NamedTuple of sums over rows, with an entry ``objective``
 Ready: TypeAlias = Any  # what a pass over the rows needs of a state
 _NAN = float("nan")
@@ -77,8 +74,7 @@ class Component(ABC):
     @abstractmethod
     def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> Any:
         """The state of weighted groups ``R`` (k, n) of placed objects; ``unit`` is the weight of
-        one object, ``shrink`` whether small groups lean on the others.
-        """
+        one object, ``shrink`` whether small groups lean on the others."""
 
     def starts(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: Sequence[bool]) -> Any:
         """The states of several groupings ``R`` (s, k, n)."""
@@ -242,6 +238,7 @@ class Likelihood:
             U[self.linked.links.rows] = self._couple(ready)[0]
         return U
 
+    @cached_property
     def log_volume(self) -> float:
         """What the log-likelihood gains by the change of coordinates, over all rows."""
 
@@ -253,8 +250,7 @@ class Likelihood:
 
     def rating(self, state: State) -> tuple[float, float]:
         """The log-likelihood without the change of coordinates, and the sum of the logarithms of
-        every object's largest membership, both weighted.
-        """
+        every object's largest membership, both weighted."""
         if self._whole is not None:
             return self._whole.levels(state)
         posterior, ready = self.component.posterior, self.component.ready(state)
@@ -387,7 +383,7 @@ class Fit:
         if not keep_order:
             run = run._replace(state=component.ordered(run.state))
         inner, sure = likelihood.rating(run.state)
-        value, p = inner + likelihood.log_volume(), component.n_parameters()
+        value, p = inner + likelihood.log_volume, component.n_parameters()
         run = run._replace(objective=value + component.log_prior(run.state))
         share = likelihood.count / likelihood.total
         deviance, log_n = -2.0 * value * share, float(np.log(likelihood.count))

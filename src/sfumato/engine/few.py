@@ -27,8 +27,6 @@ from scipy.cluster.hierarchy import linkage
 from ..array.warn import warn
 from .structure import FEWEST, LEVEL, SMALLEST, count_distinct
 
-__all__ = ["few_scores", "has_few", "number_of_few"]
-
 
 class Tuning(NamedTuple):
     """What few objects are compared with (docs/thresholds.md)."""
@@ -111,8 +109,7 @@ def number_of_few(X: Any, weights: np.ndarray | None = None) -> int:
 
 def _principal(X: np.ndarray) -> np.ndarray:
     """Objects on their principal axes, in units of the largest reach; missing values in the
-    middle.
-    """
+    middle."""
     seen = ~np.isnan(X)
     X = X / max(float(np.abs(X[seen]).max(initial=0.0)), np.finfo(float).tiny)
     mean = np.where(seen, X, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)

@@ -27,8 +27,6 @@ from ..array.types import ArrayLike
 from ..array.validation import check_number
 from .numbers import eigengap, misfit, noise_level, penalized_eigengap
 
-__all__ = ["Level", "Leveled", "Refinement", "merged", "own_scores", "refine", "regroup"]
-
 TIE = 1e-9  # overlaps that differ by less are equal: rounding must not choose among them
 
 
@@ -309,8 +307,7 @@ class Leveled:
 
 def local_maxima(scores: Mapping[int, float], least: float = 0.0) -> set[int]:
     """Numbers of clusters whose score is above ``least`` and that of the number before, and not
-    below that of the next.
-    """
+    below that of the next."""
     numbers = sorted(scores)
     values = np.array([-np.inf, *(scores[n] for n in numbers), -np.inf])
     best = (values[1:-1] > values[:-2]) & (values[1:-1] >= values[2:])

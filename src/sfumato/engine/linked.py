@@ -37,9 +37,6 @@ from ..array.types import Weights
 from ..data.constraints import Known
 from ..numerics.operators import like
 
-__all__ = ["HARD", "Linked", "LinkedRows", "Pieces", "colouring", "free_weights", "keep_links"]
-__all__ += ["publish_kept"]
-
 HARD = 1e6  # pull, in nats, of a pair without a weight: no likelihood of a few objects outweighs it
 MOST_STATES = 4096  # joint states of a piece that are enumerated
 MOST_TRIALS = 20_000  # labels that a search through one piece tries
@@ -196,8 +193,7 @@ def _pieces(ends: np.ndarray, pull: np.ndarray, size: int) -> tuple[Pieces, ...]
 
 def _softmax(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Shares exp(A) of every row, and the logarithms of the sums of exp(A); SciPy's take ten times
-    as long for the few rows of a link.
-    """
+    as long for the few rows of a link."""
     top = A.max(axis=1, keepdims=True)
     E = np.exp(A - top)
     total = E.sum(axis=1, keepdims=True)
@@ -214,8 +210,7 @@ def _of_pieces(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
 
 def _exact(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
     """Marginals (g, s, k) over all k^s labellings of each piece, and the logarithm of the product
-    of their sums.
-    """
+    of their sums."""
     g, s, k = A.shape
     T: Any = np.zeros((g,) + (k,) * s)
     for a in range(s):

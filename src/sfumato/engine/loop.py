@@ -17,9 +17,6 @@ import numpy as np
 
 from ..array.types import ArrayLike
 
-__all__ = ["Moving", "Run", "at_once", "best", "checkpoints", "iterate", "progress", "replay"]
-__all__ += ["tell"]
-
 State: TypeAlias = Any  # a NamedTuple of arrays
 Step = Callable[[Any], tuple[Any, Any]]
 
@@ -125,8 +122,7 @@ class Moving(NamedTuple):
 
 def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any], Any]) -> Run:
     """``solve(evaluate)``, for deterministic solvers that do not show their state: the values of
-    ``evaluate`` are kept, and given again to a solver that goes on.
-    """
+    ``evaluate`` are kept, and given again to a solver that goes on."""
     report, keeper = _listener.get(), _keeper.get()
     place, known, history = (0, None, []) if keeper is None else keeper.recall(None)
     if isinstance(known, Run):
@@ -188,8 +184,7 @@ def best(runs: list[Run], *, larger: bool) -> Run:
 
 def earliest_best(objectives: ArrayLike, *, larger: bool) -> int:
     """Index of the earliest objective that agrees with the largest (or smallest) to one part in a
-    million: rounding must not choose among starts that end in the same optimum.
-    """
+    million: rounding must not choose among starts that end in the same optimum."""
     values = np.asarray(objectives, dtype=np.float64) * (-1.0 if larger else 1.0)
     lowest = values.min()
     return int(np.argmax(values <= lowest + 1e-6 * np.abs(lowest)))

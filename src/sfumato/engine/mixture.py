@@ -30,13 +30,12 @@ from ..data.constraints import Known
 from ..data.features import check_features, observed_only, refuse_tensors
 from ..numerics import seeding
 from .clusterer import Clusterer
-from .component import Component, Fit, ModelSearch, State
+from .component import Component, Fit, ModelSearch
 from .linked import publish_kept
+from .loop import State
 from .search import Objects, Plan, choose, fit_all, fit_growing, on_all
 from .starts import SCREEN
 from .structure import FEWEST, LARGEST, assess, count_distinct
-
-__all__ = ["GROWTH", "MOST", "Mixture", "first_sizes", "groups_apart", "more_sizes"]
 
 MOST = 9  # clusters that "auto" of the mixtures tries at first, as R's mclust does
 GROWTH = 4  # times as many may be tried, by any search, while the best number is the largest
@@ -57,6 +56,13 @@ class Mixture(Clusterer):
     @abstractmethod
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
         """The candidates of every number of clusters, and the sample from which they start."""
+
+    def _planned(
+        self, components: Any, sample: Any, seed: int, fixed: bool, thorough: bool = False
+    ) -> Plan:
+        """The plan with the parameters of the estimator."""
+        limits = (self.n_init, self.max_iter, self.tol, seed)
+        return Plan(components, sample, self.criterion, *limits, fixed, thorough)
 
     @abstractmethod
     def _publish_parameters(self) -> None:
@@ -135,12 +141,7 @@ class Mixture(Clusterer):
         return self._fit(X, weights, sizes, known_of(must_link, cannot_link, y, X, max(sizes)))
 
     def _fit(
-        self,
-        X: Array,
-        weights: np.ndarray | None,
-        sizes: list[int],
-        known: Known,
-        *columns: Any,
+        self, X: Array, weights: np.ndarray | None, sizes: list[int], known: Known, *columns: Any
     ) -> Any:
         """Search, and publish what was found."""
         # Products of so few numbers take one thread by themselves. What larger data do not cut into
@@ -187,7 +188,7 @@ class Mixture(Clusterer):
         self._component, self._state, self._dtype = best.likelihood.component, best.run.state, dtype
         log_prior = self._component.log_prior(self._state)
         self.log_likelihood_ = float(best.run.objective - log_prior)
-        history = best.run.history + best.likelihood.log_volume()
+        history = best.run.history + best.likelihood.log_volume
         run = best.run._replace(history=history)
         self._publish(self._final_memberships(data, fits, best, plan), run, best.run.objective)
         self._publish_parameters()
@@ -280,8 +281,7 @@ class Mixture(Clusterer):
 
     def bic(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
         """Bayesian information criterion, ``-2 log L + p log n``: lower is better, the negative of
-        that of R's mclust.
-        """
+        that of R's mclust."""
         value, _, total = self._log_likelihood(X, sample_weight)
         return float(-2.0 * value + self._component.n_parameters() * np.log(total))
 
@@ -292,8 +292,7 @@ class Mixture(Clusterer):
 
     def icl(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
         """Integrated completed likelihood: ``bic - 2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux
-        and Govaert 2000, in the form that R's mclust uses); lower is better.
-        """
+        and Govaert 2000, in the form that R's mclust uses); lower is better."""
         return self.bic(X, sample_weight) - 2.0 * self._log_likelihood(X, sample_weight)[1]
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
@@ -394,8 +393,7 @@ def more_sizes(
     best: int, tried: Collection[int], n_objects: int, max_clusters: int = MOST
 ) -> list[int]:
     """Numbers to try next: some below the best where its neighbour was not tried, some above where
-    it is the largest; a warning if there are no more.
-    """
+    it is the largest; a warning if there are no more."""
     below = range(max(min(tried), max_clusters + 1, best - best // 4), best)
     if below and best - 1 not in tried:
         return [k for k in below if k not in tried]

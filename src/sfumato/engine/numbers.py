@@ -33,9 +33,6 @@ from ..similarity.operators import Factored
 from . import loop
 from .similarity_evidence import Evidence, isolated
 
-__all__ = ["eigengap", "misfit", "misfit_of_sums", "noise_level", "number_scores"]
-__all__ += ["penalized_eigengap", "reading"]
-
 # A misfit of a tenth takes away all of a gap: clusters leave .000 to .03 of the kernel, continua
 # and noise .03 to .2 (45 small data sets of many shapes; noise in 2 to 20 dimensions).
 MISFIT_PENALTY = 10.0

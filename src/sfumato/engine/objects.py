@@ -23,9 +23,6 @@ from ..array.validation import check_weights
 from ..numerics.operators import dtype_of
 from ..similarity.operators import Factored
 
-__all__ = ["Averaged", "Objects", "chained", "distinct_rows", "distinct_sample", "joined", "merged"]
-__all__ += ["object_weights", "objects_of", "present_rows", "sample_objects"]
-
 ABSENT, UNKNOWN = -1, -2
 
 
@@ -55,8 +52,7 @@ class Objects(NamedTuple):
 
     def in_units(self) -> Objects:
         """The same objects, the median of whose weights is one: neighbours are counted by weight,
-        and ten copies of every row must give the graph of the rows.
-        """
+        and ten copies of every row must give the graph of the rows."""
         if self.weights is None:
             return self
         unit = float(np.sort(self.weights)[len(self.weights) // 2])
@@ -117,8 +113,7 @@ def present_rows(n: int, weights: np.ndarray | None) -> Objects:
 
 def distinct_rows(X: Any, weights: np.ndarray | None) -> Objects:
     """Equal rows as one object of their joint weight, sorted by features: copies and weights must
-    give the same objects in the same order.
-    """
+    give the same objects in the same order."""
     n = X.shape[0]
     codes = _sparse_codes(X) if sp.issparse(X) else _dense_codes(X)
     if codes is None and weights is None:
@@ -184,8 +179,7 @@ def chained(first: np.ndarray | None, second: np.ndarray) -> np.ndarray:
 
 def joined(group: np.ndarray, size: int, component: np.ndarray) -> np.ndarray:
     """The component of each of ``size`` objects: rows of one object or ``component`` (n,) belong
-    together.
-    """
+    together."""
     rows = np.flatnonzero(group >= 0)
     whole = size + int(component.max()) + 1
     links = sp.coo_array(

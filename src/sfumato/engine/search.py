@@ -33,12 +33,10 @@ from ..data.constraints import Known, matching
 from ..numerics import seeding
 from ..numerics.distances import softmax_columns
 from . import loop
-from .component import Component, Fit, Likelihood, ModelCandidate, ModelSearch, State
+from .component import Component, Fit, Likelihood, ModelCandidate, ModelSearch
 from .linked import Linked, LinkedRows
+from .loop import State
 from .starts import SCREEN, Sample
-
-__all__ = ["EFFORT", "Objects", "Plan", "Problem", "best_run", "choose", "fewer", "fit_all"]
-__all__ += ["fit_growing", "more", "moved_run", "on_all"]
 
 
 class Effort(NamedTuple):
@@ -88,8 +86,7 @@ class Limits(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class Objects:
     """What is fitted: features, weights, linked rows with features and weights of their own, and
-    further columns. ``total`` and ``count`` are as in ``Likelihood``.
-    """
+    further columns. ``total`` and ``count`` are as in ``Likelihood``."""
 
     X: Array
     weights: np.ndarray | None
@@ -281,7 +278,7 @@ class _Search:
         """Memberships that candidates ended with, the most likely first, those that agree once."""
         if self.plan.fixed or pairs[0][0].component.n_clusters == 1:
             return []
-        height = [p.likelihood.log_volume() + merit(p.likelihood, *run[:2]) for p, run in pairs]
+        height = [p.likelihood.log_volume + merit(p.likelihood, *run[:2]) for p, run in pairs]
         donors: list[tuple[Problem, np.ndarray]] = []
         for i in np.argsort(height)[::-1]:
             R = pairs[i][0].memberships(pairs[i][1].state)
@@ -625,8 +622,7 @@ def least_missed(L: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def _sides(X: np.ndarray, R: np.ndarray) -> tuple[list[list[np.ndarray]], np.ndarray]:
     """On which side (n,) of the middle objects lie, for the axes across which a cluster is cut,
-    and the scatter of every cluster along its longest axis (k,).
-    """
+    and the scatter of every cluster along its longest axis (k,)."""
     mass = np.maximum(R.sum(axis=1), np.finfo(float).tiny)
     means = (R @ X) / mass[:, None]
     sides, spread = [], np.empty(len(R))

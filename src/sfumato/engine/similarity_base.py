@@ -42,8 +42,6 @@ from .similarity_evidence import (
     without_gaps,
 )
 
-__all__ = ["PairWeightingClusterer", "SimilarityClusterer"]
-
 NAMED: dict[str, Callable[..., Any]]
 NAMED = {"knn": knn, "self-tuning": self_tuning, "gaussian": gaussian, "cosine": cosine}
 

@@ -20,10 +20,6 @@ from ..numerics.operators import degrees, diagonal_of
 from ..similarity.operators import Factored
 from .objects import Objects
 
-__all__ = ["Evidence", "averaged", "extreme_unit", "has_gaps", "in_units", "isolated"]
-__all__ += ["largest_entry", "measured", "set_apart", "shared", "similarity_of_distances"]
-__all__ += ["take_rows", "without_gaps"]
-
 
 class Evidence(NamedTuple):
     """Similarity ``W`` among g objects.

@@ -34,8 +34,6 @@ from ..numerics import seeding
 from ..numerics.background import Background, one_gaussian
 from ..numerics.coordinates import Coordinates
 
-__all__ = ["Hierarchy", "Sample", "complete", "feature_sample"]
-
 SCREEN = 4096  # objects that starts look at, and on which candidates compete where there are more
 
 

@@ -39,11 +39,6 @@ from ..array.types import ArrayLike
 from ..array.warn import warn
 from ..numerics.eigen import degrees, leading_eigenvectors, normalized_operator
 
-__all__ = ["LEVEL", "PREFIX", "SEARCH_TESTS", "Structure", "Valleys", "assess", "convinces"]
-__all__ += ["count_distinct"]
-__all__ += ["discriminating_coordinates", "leading_coordinates", "valleys"]
-__all__ += ["warn_about_structure", "without_ties"]
-
 LEVEL = 0.05  # accepted rate of false alarms
 # Independent tests that a search over all numbers of clusters counts as: its candidates are alike.
 SEARCH_TESTS = 3
@@ -173,8 +168,7 @@ def _look_along_own_axes(
     X: np.ndarray, codes: np.ndarray, found: Valleys, threshold: float
 ) -> None:
     """Put the valleys of shallow pairs in coordinates of their own where these are deeper: few
-    common coordinates may hide the gap between two of many clusters.
-    """
+    common coordinates may hide the gap between two of many clusters."""
     shallow = _flat(LEVEL / SEARCH_TESTS)
     group = np.arange(int(codes.max()) + 1)
     for at in np.argsort(found.z, kind="stable")[: int((found.z <= shallow).sum())]:
@@ -307,8 +301,7 @@ def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valley
 
 def _border(tree: cKDTree, lower: np.ndarray, upper: np.ndarray, m: int) -> float:
     """Distance to the m-th neighbour half-way along the edges, the median over the objects of the
-    side that has fewer of them.
-    """
+    side that has fewer of them."""
     radius = tree.query((tree.data[lower] + tree.data[upper]) / 2, [m])[0][:, 0]
     side = min((lower, upper), key=lambda side: len(np.unique(side)))
     return float(np.median(_medians(radius, side)))

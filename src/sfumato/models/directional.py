@@ -78,8 +78,7 @@ def mean_length(d: int, concentrations: np.ndarray) -> np.ndarray:
 
 def concentration_of(d: int, length: np.ndarray) -> np.ndarray:
     """Concentrations (k,) whose mean directions have these lengths: Newton steps (Sra 2012) from
-    the approximation of Banerjee and others.
-    """
+    the approximation of Banerjee and others."""
     r = np.clip(length, 1e-8, 1.0 - 1e-6)  # equal directions would have an infinite concentration
     found = r * (d - r * r) / (1.0 - r * r)
     for _ in range(4):
@@ -262,8 +261,7 @@ class DirectionalMixture(AutomaticMixture, Mixture):
             X, weights, _ = seeding.sorted_sample(rows, SCREEN, np.random.default_rng(0))
             return Sample(X, weights, [X])
 
-        limits = (self.n_init, self.max_iter, self.tol, seed)
-        return Plan(components, sample, self.criterion, *limits, fixed=fixed, thorough=False)
+        return self._planned(components, sample, seed, fixed)
 
     def _structure_evidence(self, evidence: Any) -> tuple[Any, str]:
         X, kind = super()._structure_evidence(evidence)

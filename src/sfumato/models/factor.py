@@ -147,11 +147,7 @@ class FactorMixture(AutomaticMixture, Mixture):
         def components(k: int) -> list[Component]:
             return [Factors(k, q, coordinates, *rest) for q in numbers]
 
-        def sample(few: Objects) -> Any:
-            return factor_sample(few, coordinates)
-
-        limits = (self.n_init, self.max_iter, self.tol, seed)
-        return Plan(components, sample, self.criterion, *limits, fixed=fixed, thorough=False)
+        return self._planned(components, lambda few: factor_sample(few, coordinates), seed, fixed)
 
     def _advice(self) -> str:
         return "ask for fewer clusters or fewer factors"

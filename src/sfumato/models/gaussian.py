@@ -83,8 +83,7 @@ class Constant(NamedTuple):
 
 class Member(NamedTuple):
     """A mixture of an average: its weight, component and state, and how its columns map to the
-    clusters.
-    """
+    clusters."""
 
     weight: float
     component: Gaussian
@@ -392,17 +391,12 @@ class GaussianMixture(AutomaticMixture, Mixture):
             rest = (self.regularization, self.noise, box, self.prior, own, errors)
             return [Gaussian(k, name, measured, *rest) for name in types]
 
-        return Plan(
-            components,
-            lambda few: feature_sample(few.X, few.weights, coordinates, missing=missing),
-            self.criterion,
-            self.n_init if given is None or given.means is None else 1,
-            self.max_iter,
-            self.tol,
-            seed,
-            fixed=fixed or given is not None,
-            thorough=not missing and not errors,
-        )
+        def sample(few: Objects) -> Any:
+            return feature_sample(few.X, few.weights, coordinates, missing=missing)
+
+        thorough = not missing and not errors
+        plan = self._planned(components, sample, seed, fixed or given is not None, thorough)
+        return plan if given is None or given.means is None else plan._replace(n_init=1)
 
     def _final_memberships(self, data: Objects, fits: list[Fit], best: Fit, plan: Plan) -> Any:
         self._members = ()
@@ -575,7 +569,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         seen = batches.stats._replace(sums=batches.stats.sums * batches.total)
         self._state = self._component.update(seen, self._state)
         value = likelihood.sum(self._state).objective + self._component.log_prior(self._state)
-        value = float(value) + likelihood.log_volume()
+        value = float(value) + likelihood.log_volume
         past, n_iter = self.history_, self.n_iter_
         U = likelihood.memberships(self._state)
         self._publish(U, Run(self._state, value, np.array([value]), 1, True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -173,11 +174,8 @@ class MixedMixture(AutomaticMixture, Mixture):
         def components(k: int) -> list[Component]:
             return [Mixed(k, layout, overall, float(self.smoothing))]
 
-        def sample(few: Objects) -> Any:
-            return mixed_sample(few, layout, overall)
-
-        limits = (self.n_init, self.max_iter, self.tol, seed)
-        return Plan(components, sample, self.criterion, *limits, fixed=fixed, thorough=False)
+        sample = partial(mixed_sample, layout=layout, overall=overall)
+        return self._planned(components, sample, seed, fixed)
 
     def _laid_out(self, plain: Rows) -> Layout:
         low, high = plain.extremes()

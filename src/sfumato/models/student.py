@@ -144,8 +144,7 @@ class StudentMixture(AutomaticMixture, Mixture):
         def sample(few: Objects) -> Any:
             return feature_sample(few.X, few.weights, coordinates, missing=missing, trimmed=True)
 
-        limits = (self.n_init, self.max_iter, self.tol, seed)
-        return Plan(components, sample, self.criterion, *limits, fixed=fixed, thorough=False)
+        return self._planned(components, sample, seed, fixed)
 
     def _of_one(self, component: Component) -> bool:
         if self.covariance_type != "auto":
