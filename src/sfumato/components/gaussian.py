@@ -467,21 +467,15 @@ class Gaussian(Component):
         return np.broadcast_to(state.covariances.reshape(len(state.means), -1), state.means.shape)
 
     def has_small(self, state: State, count: float) -> bool:
-        """Whether a component holds fewer objects than fix a shape: d + 1, or 3 if spherical.
-
-        Never more than half of n / k objects. Such components often hold a few outliers.
-        """
+        """Whether a component holds fewer objects than fix a shape (d + 1, or 3 if spherical, never
+        more than half of n / k), as those of a few outliers do."""
         k, d = state.means.shape
         wanted = min(3.0 if self.family[1] == "I" else d + 1.0, 0.5 * count / k)
         return bool((state.weights[:k] * count < wanted * (1.0 - 1e-6)).any())
 
     def doubt(self, state: State, count: float) -> float:
-        """Twice the log-likelihood that thin components of few objects are worth.
-
-        It is the loss when the scale of mclust's prior is added to the scatter of every component,
-        as with ``prior="default"``: almost nothing for components that have many objects or are as
-        wide as the others, about ten for seven objects near a line.
-        """
+        """The loss when the scale of mclust's prior is added to the scatter of every component:
+        almost nothing where objects are many, about ten for seven objects near a line."""
         if self.apart or self.prior is not None:
             return 0.0
         counts, scale = state.weights[: self.n_clusters] * count, self._prior_scale()

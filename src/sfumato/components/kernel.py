@@ -66,11 +66,9 @@ class Prior(NamedTuple):
 
         mu_j | Sigma_j ~ N(mean, Sigma_j / strength),      Sigma_j ~ IW(degrees, scale)
 
-    In the M step it is so many more objects: the means lean on ``mean`` with mass kappa (the
-    strength), and the scatter of a component gains  kappa N_j / (kappa + N_j) (xbar_j - m)(xbar_j
-    - m)' + S  with mass degrees + d + 2. So every covariance family keeps its M step. A covariance
-    that all components share has the prior S once; in other families the density of the prior is
-    taken on the covariances of the family.
+    In the M step it is so many more objects: the means lean on m with mass kappa (the strength),
+    and the scatter of a component gains  kappa N_j / (kappa + N_j) (xbar_j - m)(xbar_j - m)' + S
+    with mass degrees + d + 2. A covariance that all components share has the prior S once.
     """
 
     mean: np.ndarray
@@ -177,11 +175,10 @@ def precise(Z: Array, densities: Densities) -> Any:
 
 
 def posterior(Z: Array, densities: Densities) -> tuple[Any, Any, Any, Any]:
-    """Weighted densities (k, b) relative to a level, their sums (b,), the levels (b,) or number,
-    and ``Z``.
+    """Weighted densities (k, b) relative to a level, their sums (b,), levels (b,) or one, ``Z``.
 
-    The peak of the mixture is the common level, which saves two passes, unless an object is so far
-    out that all its densities underflow.
+    The peak is the common level, which saves two passes, unless all densities of an object
+    underflow.
     """
     xp = namespace(Z)
     L, Z = logits(Z, densities)

@@ -22,12 +22,10 @@ __all__ = ["Clusterer", "InductiveClusterer"]
 
 class InductiveClusterer(Clusterer):
     """Models of features with additive statistics: a step is ``_update`` of the sum of
-    ``_summarize`` over row blocks.
+    ``_summarize`` over row blocks, a NamedTuple with an entry ``objective``.
 
-    The statistics are a NamedTuple whose entry ``objective`` is the objective of the state they
-    were taken at. Models that can be accelerated also have ``_pack`` and ``_unpack`` (see
-    ``acceleration.Squarem``). Columns of the rows after the weights (classes, partial labels) reach
-    ``_summarize`` and ``_assign`` as further arguments.
+    Models that can be accelerated also have ``_pack`` and ``_unpack``. Columns of the rows after
+    the weights reach ``_summarize`` and ``_assign`` as further arguments.
     """
 
     _larger = False  # whether the objective is maximised
@@ -154,11 +152,8 @@ class InductiveClusterer(Clusterer):
         self._publish(U, run._replace(history=self._outer(run.history, total)), objective)
 
     def _absorb(self, rows: Rows, first: bool) -> None:
-        """One step of stochastic approximation (Cappe and Moulines 2009): statistics per unit of
-        weight, averaged over batches.
-
-        The first batch, to which the model has just been fitted, only leaves its statistics.
-        """
+        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch, to which
+        the model has just been fitted, only leaves its statistics."""
         state, total = self._state, weight_of(rows)
         stats = self._sum(rows, state)
         self._batches_ = blended(getattr(self, "_batches_", None), stats, total)

@@ -82,10 +82,7 @@ def merged(
     products: np.ndarray, within: ArrayLike | None = None, noise: bool = False
 ) -> list[np.ndarray]:
     """For K, K - 1, ... clusters the column of each of K columns, from their products U'U (K, K).
-
-    Columns of one cluster ``within`` merge before others do. The last column is left alone if it
-    is ``noise``.
-    """
+    Columns of one cluster ``within`` merge before others; a last one of ``noise`` never does."""
     G = np.array(products, dtype=np.float64)
     group = np.arange(len(G)) if within is None else np.asarray(within)
     maps = [np.arange(len(G))]

@@ -355,11 +355,8 @@ def _as(U: Array, dtype: Any) -> Any:
 
 
 def first_sizes(X: Any, max_clusters: int = MOST, weights: np.ndarray | None = None) -> list[int]:
-    """Numbers of clusters to begin with: no more than there are different objects.
-
-    Where more groups than ``max_clusters`` stand apart, their number and its neighbours too: with
-    fewer clusters, elongated ones that join groups may look better than any number tried next.
-    """
+    """Numbers of clusters to begin with: no more than there are different objects, and where more
+    groups than ``max_clusters`` stand apart, about as many."""
     n_objects = X.shape[0]
     n_distinct = count_distinct(X, min(max_clusters, n_objects))
     if n_distinct == 1 < n_objects:

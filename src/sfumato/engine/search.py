@@ -151,12 +151,8 @@ class Objects:
 
 
 class Plan(NamedTuple):
-    """What a search needs beside the objects.
-
-    ``components(k)`` are the candidates of ``k`` clusters, the simplest first; ``sample(objects)``
-    are objects for starts; ``fixed`` says whether clusters are numbered by labels or by values
-    that the user gave.
-    """
+    """What a search needs beside the objects: ``components(k)``, the candidates of ``k`` clusters,
+    the simplest first, and ``sample(objects)``, the objects for starts."""
 
     components: Callable[[int], Sequence[Component]]
     sample: Callable[[Objects], Sample]
@@ -165,7 +161,7 @@ class Plan(NamedTuple):
     max_iter: int
     tol: float
     seed: int
-    fixed: bool = False
+    fixed: bool = False  # whether the user numbered the clusters, by labels or values
     thorough: bool = True  # whether moves and exchanges are worth their time
 
     def limits(self, tol: float, finalists: int = 1) -> Limits:
@@ -338,10 +334,7 @@ class _Search:
                     runs[k][t] = best_run(problem.likelihood, states, limits, run)[0]
 
     def _repeat_best(self, problems: list[Problem], fits: list[Fit]) -> None:
-        """Fit the best candidates of one number as if their shapes had been given, in place.
-
-        So the choice of a shape never costs likelihood.
-        """
+        """Fit the best candidates of one number as if their shapes had been given, in place."""
         values = np.array([fit.value(self.plan.criterion) for fit in fits])
         if np.isnan(values).all():
             return
@@ -399,10 +392,8 @@ class _Search:
 def ruled_out(
     likelihood: Likelihood, freer: list[Fit], best: dict[str, float], criterion: str
 ) -> ModelCandidate | None:
-    """The row of a candidate that need not be fitted, with the bound as the reason; else None.
-
-    Its log-likelihood is at most that of a freer shape.
-    """
+    """The row of a candidate that need not be fitted, since its log-likelihood is at most that of a
+    freer shape, with the bound as the reason; else None."""
     p, log_n = likelihood.component.n_parameters(), float(np.log(likelihood.count))
     share = likelihood.count / likelihood.total
     highest = float(np.nanmin([*(fit.candidate.log_likelihood for fit in freer), np.inf]))
@@ -432,11 +423,7 @@ def fit_growing(
     data: Objects, sizes: list[int], plan: Plan, more_sizes: Callable[[int, list[int]], list[int]]
 ) -> list[Fit]:
     """Fits of "auto": of more clusters while ``more_sizes(best, tried)`` names some, with the
-    shapes of the best candidates.
-
-    The best number is then fitted by itself, as if it had been given; if another is the best
-    after that, that one too.
-    """
+    shapes of the best candidates. The best number is then fitted as if it had been given."""
     search = _Search(data.few(plan.seed), plan)
     fits, tried = search.fits(sizes), list(sizes)
     while next_ := more_sizes(choose(fits, plan.criterion).candidate.n_clusters, tried):
@@ -497,9 +484,7 @@ def best_run(
 ) -> tuple[loop.Run, bool]:
     """The best run from several states, and whether another one found the same optimum.
 
-    The first state goes to convergence whatever short runs say, unless there is an ``incumbent``
-    already. Runs whose clusters are all large enough are preferred; a collapsed one is taken only
-    if all are.
+    The first state goes to convergence whatever short runs say, unless there is an ``incumbent``.
     """
     runs = [likelihood.run(states[0], limits.max_iter, limits.tol)] if incumbent is None else []
     left = list(states[1:]) if incumbent is None else list(states)

@@ -58,11 +58,8 @@ class Sample:
         return seeding.unit(self.weights)
 
     def groups(self, k: int, n_starts: int, seed: int, *, nested: bool = True) -> np.ndarray:
-        """Weighted groups (starts, k, n): those of the tree first, then by k-means in all spaces;
-        in the first space only where not ``nested``.
-
-        They depend on ``k`` and the seed only, not on other numbers that are tried.
-        """
+        """Weighted groups (starts, k, n) by ``k`` and seed: that of the tree first, then by k-means
+        in all spaces; in the first space only where not ``nested``."""
         turns = range(n_starts if k > 1 else 1)
         labels = [self._partition(k, turn, seed, nested) for turn in turns]
         return (np.stack(labels)[:, None, :] == np.arange(k)[:, None]) * self.weights
@@ -178,11 +175,8 @@ def _half_white(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def feature_sample(
     X: Array, weights: Weights, coordinates: Coordinates, *, missing: bool, trimmed: bool = False
 ) -> Sample:
-    """Standardised objects, complete, with k-means in three sorts of coordinates.
-
-    ``trimmed``: every second start leaves out objects far from the bulk, so that outliers do not
-    begin as clusters of their own.
-    """
+    """Standardised objects, complete, with k-means in three sorts of coordinates; if ``trimmed``,
+    outliers do not begin as clusters of their own."""
     feature = coordinates.unmixed()
     rows = Rows(X, weights, view=feature.inner)
     X, weights, _ = seeding.sorted_sample(rows, SCREEN, np.random.default_rng(0))

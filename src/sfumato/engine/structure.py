@@ -105,21 +105,9 @@ def convinces(found: Structure) -> bool:
 def assess(
     evidence: np.ndarray, memberships: Any, *, kind: str, noise: bool = False
 ) -> Structure | None:
-    """Whether the evidence supports the clusters of these memberships.
-
-    Parameters
-    ----------
-    evidence : features (n, p), or a similarity (n, n): an array, a sparse array or an operator
-    memberships : array of shape (n, k)
-    kind : {"features", "similarity"}
-    noise : bool
-        Whether the last column is noise, whose objects are left out.
-
-    Returns
-    -------
-    structure : Structure or None
-        None where nothing can be said: one cluster, fewer than 50 objects, or evidence elsewhere.
-    """
+    """Whether features (n, p) or a similarity (n, n) support the clusters of memberships (n, k),
+    the last of which may be ``noise``; None where nothing can be said: one cluster, fewer than 50
+    objects, or evidence on other machines."""
     n, k = memberships.shape[0], memberships.shape[1] - noise
     here = is_numpy(evidence) or type(evidence).__module__.split(".")[0] == "torch"
     if n < FEWEST or k < 2 or not here:
@@ -201,11 +189,8 @@ class Valleys(NamedTuple):
 
 
 def leading_coordinates(X: np.ndarray, k: int = TUNING.axes) -> np.ndarray:
-    """Uncorrelated coordinates of variance one: the leading principal axes, ``k`` at most.
-
-    Columns are standardised before that if their spreads differ more than tenfold, so that units do
-    not decide which axes lead.
-    """
+    """Uncorrelated coordinates of variance one: the leading principal axes, ``k`` at most, of
+    columns that are standardised if their spreads differ more than tenfold."""
     X = X - X.mean(axis=0)
     spread = X.std(axis=0)
     X, spread = X[:, spread > 1e-12 * spread.max(initial=0.0)], spread[spread > 0]
@@ -244,10 +229,7 @@ def without_ties(X: np.ndarray) -> np.ndarray:
 
 
 def discriminating_coordinates(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Coordinates in which clusters are round: up to 4, those that separate the clusters.
-
-    Scaled by the covariance within clusters, so any invertible linear map of X gives the same.
-    """
+    """Up to 4 coordinates that separate the clusters, in which these are round."""
     n, p = X.shape
     k = int(labels.max()) + 1
     sizes = np.bincount(labels, minlength=k)

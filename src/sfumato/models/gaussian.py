@@ -33,13 +33,10 @@ __all__ = ["GaussianMixture"]
 
 
 class Constant(NamedTuple):
-    """Features without variance, which tell no components apart and are left out of a fit.
+    """Features without variance, in which components would be planes: they are left out of a fit.
 
-    Every component would be a plane there, of a density without bound that has nothing to do with
-    the clusters. What is published has all features again: the constant as mean, no covariance
-    with others, and a variance of ``regularization`` in units of the constant.
-
-    ``varying`` are the places of the other features, ``values`` and ``variances`` (d,).
+    What is published has all features again: the constant as mean, no covariance with others, and
+    a variance of ``regularization`` in its units. ``varying`` are the places of other features.
     """
 
     varying: np.ndarray
@@ -557,10 +554,8 @@ class GaussianMixture(AutomaticMixture, Mixture):
         return known._replace(labels=labels)
 
     def _absorb(self, likelihood: Likelihood, first: bool) -> None:
-        """One step of stochastic approximation (Cappe and Moulines 2009).
-
-        The first batch, to which the model has just been fitted, only leaves its statistics.
-        """
+        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch, to which
+        the model has just been fitted, only leaves its statistics."""
         stats = likelihood.sum(self._state)
         batches = blended(getattr(self, "_batches_", None), stats, likelihood.total)
         self._batches_ = batches
