@@ -122,7 +122,10 @@ def code_array(
     """Codes of an array of numbers, whose columns are normal unless ``columns`` says otherwise."""
     if fitted is None:
         kinds = read_columns(names, ["normal"] * X.shape[1], columns)
-        fitted = [_learn(names[i], kind, X[:, i].tolist()) for i, kind in enumerate(kinds)]
+        fitted = [Column(*pair) for pair in zip(names, kinds, strict=True)]
+        for i, column in enumerate(fitted):
+            if column.is_discrete:  # rows elsewhere have no columns to read
+                fitted[i] = _learn(*column[:2], X[:, i].tolist())
     if all(column.kind == "normal" for column in fitted):
         return X, fitted
     values = (X[:, i].tolist() if c.is_discrete else X[:, i] for i, c in enumerate(fitted))
