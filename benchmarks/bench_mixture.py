@@ -79,7 +79,7 @@ def run() -> list[Line]:
         likelihood, state = ours(X, covariance_type)
         step, other = likelihood.step, peer(X, likelihood, state, covariance_type)
         short = loop.iterate(step, state, max_iter=4, tol=0.0)
-        value = (likelihood.sum(short.state).objective + likelihood.log_volume()) / N
+        value = (likelihood.sum(short.state).objective + likelihood.log_volume) / N
         difference = abs(value - other(4).score(X)) / abs(value)
         few, many = (1, 5) if covariance_type in ("full", "tied") else (2, 12)
         t = seconds(

@@ -20,10 +20,10 @@ from sfumato.array import rows
 
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {
-    "GaussianMixture": 32,
-    "EvidenceAccumulation": 58,
-    "FuzzyCMeans": 27,
-    "PairwiseProbabilisticClustering": 36,
+    "GaussianMixture": 23,
+    "EvidenceAccumulation": 54,
+    "FuzzyCMeans": 25,
+    "PairwiseProbabilisticClustering": 30,
 }
 
 

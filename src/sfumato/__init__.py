@@ -28,7 +28,7 @@ def _homes() -> dict[str, str]:
         **{model.name: f"models.{model.module}" for model in models.MODELS},
         "EvidenceWarning": "array.warn",
         "MemoryBudgetError": "array.memory",
-        "MixtureClassifier": "models.gaussian.classifier",
+        "MixtureClassifier": "models.classifier",
         "Start": "components.gaussian",
         "show_versions": "array.versions",
     }

@@ -12,7 +12,8 @@ from sfumato import (
     MixedMixture,
     SpectralClustering,
 )
-from sfumato.engine.few import distinct_rows, few_scores, has_few
+from sfumato.engine.few import few_scores, has_few
+from sfumato.engine.structure import count_distinct
 
 
 def number(X, weights=None):
@@ -67,8 +68,8 @@ def test_weights_are_copies():
 
 def test_different_rows_are_counted_up_to_a_bound():
     X = np.repeat(np.arange(4.0)[:, None], 700, axis=0)
-    assert distinct_rows(X, 3) == 3
-    assert distinct_rows(X, 9) == 4
+    assert count_distinct(X, 3) == 3
+    assert count_distinct(X, 9) == 4
     assert has_few(X)
     assert not has_few(np.arange(60.0)[:, None])
 

@@ -11,8 +11,8 @@ from sfumato import (
     StudentMixture,
 )
 from sfumato.datasets import make_gaussians
-from sfumato.engine import growth
-from sfumato.engine.growth import first_sizes, groups_apart, more_sizes
+from sfumato.engine import mixture as growth
+from sfumato.engine.mixture import first_sizes, groups_apart, more_sizes
 from sfumato.metrics import adjusted_rand_index
 
 

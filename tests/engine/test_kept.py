@@ -12,7 +12,7 @@ from sklearn.datasets import make_blobs
 import sfumato
 from sfumato import EvidenceWarning
 from sfumato.data.constraints import Known
-from sfumato.engine.kept import colouring, keep_links
+from sfumato.engine.linked import colouring, keep_links
 
 MODELS = {
     "pairwise": lambda: sfumato.PairwiseProbabilisticClustering(3, random_state=0),

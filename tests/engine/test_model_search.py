@@ -5,7 +5,7 @@ import pytest
 
 from sfumato import EvidenceWarning, FactorMixture, GaussianMixture, MixedMixture, StudentMixture
 from sfumato.datasets import make_gaussians
-from sfumato.engine.growth import ModelCandidate, ModelSearch
+from sfumato.engine.component import ModelCandidate, ModelSearch
 from sfumato.selection import choose_n_clusters
 
 

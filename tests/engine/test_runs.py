@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
-from sfumato.engine import runs
+from sfumato.engine import search as runs
 
 
 def test_the_cluster_least_missed_is_that_of_a_slow_loop():

@@ -118,6 +118,26 @@ search_ : ModelSearch
     Every candidate, its criteria, or the reason why it failed; prints as a table.
 selection_ : Choice
     The best candidate of every number of clusters, if several were tried.""",
+    "mixture_numbers": """\
+n_clusters : int, sequence of int or "auto", default="auto"
+    Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to
+    ``max_clusters``, and more while the best is the largest one tried.
+max_clusters : int, default=9
+    Largest number that "auto" tries at first; four times as many at most.
+criterion : {"bic", "icl", "aic"}, default="bic"
+    How to choose among candidates.""",
+    "mixture_loop": """\
+n_init : int
+    Number of starts; the best ones after a few steps go on until some of them agree. With many
+    objects they compete on a sample.
+max_iter, tol : int, float
+    Most steps of a run, which stops when a step raises the objective per object by less than
+    ``tol``.
+random_state : int, RandomState, Generator or None, default=None
+    Random seed.""",
+    "log_likelihood": """\
+log_likelihood_, objective_ : float
+    Log-likelihood of the fitted objects; ``history_`` at every step.""",
     "similarity_known": """\
 y : array of shape (n,), optional
     Labels of some objects, -1 for the others. Labelled objects belong to the cluster of their

@@ -41,11 +41,7 @@ from ..numerics import seeding
 from ..numerics.coordinates import Coordinates
 from ..numerics.distances import columns_or_given
 
-__all__ = ["Factors", "State", "factor_sample", "most_factors"]
-
-AXES = 20  # principal axes on which k-means looks for groups in many features
 LEAN = 2.0  # weight, in objects, of the pooled uniquenesses in those of each part
-LEAST_SEEN = 1e-10  # share of the weight below which a feature of a cluster keeps its parameters
 LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -91,7 +87,7 @@ def ready(state: State) -> Ready:
     return Ready(state, flat, shift.ravel(), np.linalg.inv(M), constant)
 
 
-def _expect(X: np.ndarray, at: Ready) -> tuple[np.ndarray, np.ndarray]:
+def expect(X: np.ndarray, at: Ready) -> tuple[np.ndarray, np.ndarray]:
     """log( pi_j N(x_i) ) (k, b) and expected factors (k, b, q)."""
     k, _, q = at.state.loadings.shape
     precision = 1.0 / at.state.uniquenesses
@@ -103,19 +99,11 @@ def _expect(X: np.ndarray, at: Ready) -> tuple[np.ndarray, np.ndarray]:
     return at.constant[:, None] - 0.5 * distance, F
 
 
-def complete_logits(X: np.ndarray, at: Ready) -> np.ndarray:
-    """log( pi_j N(x_i) ) (k, b) of rows (b, d)."""
-    return _expect(X, at)[0]
-
-
 def summarize_complete(
     X: np.ndarray, weights: np.ndarray | None, at: Ready, given: np.ndarray | None = None
 ) -> Stats:
-    """Sums over a block of rows (b, d).
-
-    ``given`` are memberships (b, k) instead of those of the state, whose log-likelihood stays out.
-    """
-    joint, F = _expect(X, at)
+    """Sums over a block of rows (b, d), with memberships (b, k) if they are ``given``."""
+    joint, F = expect(X, at)
     R, level = columns_or_given(joint, given)
     if weights is not None:
         R, level = R * weights, level * weights
@@ -169,11 +157,9 @@ class Factors(Component):
 
     @property
     def setting(self) -> dict[str, Any]:
-        """Numbers of clusters and of factors."""
         return {"n_clusters": self.n_clusters, "n_factors": self.n_factors}
 
     def rows(self, X: Array, *columns: Any) -> Rows:
-        """Standardised rows, in float64."""
         inner = self.coordinates.inner
         return Rows(X, *columns, view=lambda block: inner(to_numpy(block).astype(np.float64)))
 
@@ -190,22 +176,18 @@ class Factors(Component):
         return state._replace(uniquenesses=pooled)
 
     def ready(self, state: State) -> Ready:
-        """What a pass needs of a state."""
         return ready(state)
 
     def logits(self, block: Array, ready: Ready) -> np.ndarray:
-        """Log-densities of rows, some of whose values may be missing."""
         X = np.asarray(block)
-        return seen_logits(X, ready.state) if np.isnan(X).any() else complete_logits(X, ready)
+        return seen_logits(X, ready.state) if np.isnan(X).any() else expect(X, ready)[0]
 
     def summarize(self, block: Array, weights: Weights, ready: Ready, given: Weights = None) -> Any:
-        """Sums over a block of rows."""
         if self.missing:
             return summarize_seen(np.asarray(block), weights, ready.state, given)
         return summarize_complete(np.asarray(block), weights, ready, given)
 
     def update(self, stats: Any, state: State) -> State:
-        """Regression of the rows on factors and one."""
         update = update_seen if self.missing else update_complete
         return update(stats, state, self.floor, shared=self.shared)
 
@@ -229,12 +211,10 @@ class Factors(Component):
 
     @staticmethod
     def pack(state: State) -> np.ndarray:
-        """The state as one vector without constraints."""
         parts = (np.log(state.weights), state.means, state.loadings, np.log(state.uniquenesses))
         return np.concatenate([part.ravel() for part in parts])
 
     def unpack(self, vector: np.ndarray, like: State) -> State:
-        """The state of a vector, its uniquenesses raised to the floor."""
         parts = np.split(vector, np.cumsum([part.size for part in like])[:-1])
         weights, means, loadings, rest = (
             part.reshape(shape.shape) for part, shape in zip(parts, like, strict=True)
@@ -244,7 +224,6 @@ class Factors(Component):
         return State(weights / weights.sum(), means, loadings, rest)
 
     def draw(self, state: State, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One object from the cluster of each label."""
         X = rng.standard_normal((len(labels), len(self.coordinates.scale)))
         X *= np.sqrt(state.uniquenesses)[labels]
         X += state.means[labels]
@@ -256,15 +235,13 @@ class Factors(Component):
 
 def most_factors(d: int) -> int:
     """The bound of Ledermann (1937): with more factors than this, Sigma = L L' + Psi has as many
-    free parameters as a full covariance, or more; at least one.
-    """
+    free parameters as a full covariance, or more; at least one."""
     return max(1, int((2 * d + 1 - (8 * d + 1) ** 0.5) / 2 + 1e-9))
 
 
 class SeenStats(NamedTuple):
     """N (k,), and over the rows where a feature was seen sums of y (k, d), y * y (k, d), y f'
-    (k, d, q) and (f, 1)(f, 1)' (k, d, q + 1, q + 1), and the log-likelihood.
-    """
+    (k, d, q) and (f, 1)(f, 1)' (k, d, q + 1, q + 1), and the log-likelihood."""
 
     mass: np.ndarray
     first: np.ndarray
@@ -274,73 +251,45 @@ class SeenStats(NamedTuple):
     objective: float
 
 
-class _Block(NamedTuple):
-    """What was seen (b, d) and values, zero where nothing was."""
-
-    seen: np.ndarray
-    filled: np.ndarray
-
-    @classmethod
-    def of(cls, X: np.ndarray) -> _Block:
-        seen = ~np.isnan(X)
-        return cls(seen.astype(np.float64), np.where(seen, X, 0.0))
-
-    def about(self, mean: np.ndarray) -> np.ndarray:
-        """Deviations (b, d) from a mean, zero where nothing was seen."""
-        return self.filled - self.seen * mean
-
-
-def _expect_seen(block: _Block, state: State, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """log( pi_j N ) (b,), expected factors (b, q) and their covariances (b, q, q)."""
-    L, noise = state.loadings[j], state.uniquenesses[j]
+def _expect_seen(X: np.ndarray, state: State, j: int) -> tuple[np.ndarray, ...]:
+    """log( pi_j N ) (b,), deviations from the mean (b, d), zero where nothing was seen, expected
+    factors (b, q) and their covariances (b, q, q)."""
+    L, noise, seen = state.loadings[j], state.uniquenesses[j], (~np.isnan(X)).astype(np.float64)
     d, q = L.shape
-    A, Y = L / noise[:, None], block.about(state.means[j])
+    A, Y = L / noise[:, None], np.nan_to_num(X - state.means[j])
     outer = (L[:, :, None] * A[:, None, :]).reshape(d, q * q)
-    M = np.eye(q) + (block.seen @ outer).reshape(-1, q, q)
+    M = np.eye(q) + (seen @ outer).reshape(-1, q, q)
     C, P = np.linalg.inv(M), Y @ A
     F = np.einsum("bqr,br->bq", C, P)
-    log_det = block.seen @ (np.log(noise) + LOG_2PI) + np.linalg.slogdet(M)[1]
+    log_det = seen @ (np.log(noise) + LOG_2PI) + np.linalg.slogdet(M)[1]
     distance = (Y * Y) @ (1.0 / noise) - np.sum(P * F, axis=1)
-    return np.log(state.weights[j]) - 0.5 * (log_det + distance), F, C
+    return np.log(state.weights[j]) - 0.5 * (log_det + distance), Y, F, C
 
 
 def seen_logits(X: np.ndarray, state: State) -> np.ndarray:
     """log( pi_j N(x_i) ) (k, b) of what was seen of rows (b, d)."""
-    block = _Block.of(X)
-    return np.stack([_expect_seen(block, state, j)[0] for j in range(len(state.weights))])
+    return np.stack([_expect_seen(X, state, j)[0] for j in range(len(state.weights))])
 
 
 def summarize_seen(
     X: np.ndarray, weights: np.ndarray | None, state: State, given: np.ndarray | None = None
 ) -> SeenStats:
     """Sums over a block of rows (b, d), with memberships (b, k) if they are ``given``."""
-    block, d = _Block.of(X), X.shape[1]
-    joint, factors, spreads = zip(
-        *(_expect_seen(block, state, j) for j in range(len(state.weights))), strict=True
-    )
+    seen, (b, d) = (~np.isnan(X)).astype(np.float64), X.shape
+    joint, *each = zip(*(_expect_seen(X, state, j) for j in range(len(state.weights))), strict=True)
     R, level = columns_or_given(np.stack(joint), given)
     if weights is not None:
         R, level = R * weights, level * weights
-    first, squares, cross, gram = [], [], [], []
-    for j, r in enumerate(R):
-        Y, F = block.about(state.means[j]), factors[j]
+    sums = []
+    for r, Y, F, C in zip(R, *each, strict=True):
         weighted = Y * r[:, None]
-        with_one = np.hstack([F, np.ones((len(F), 1))])
+        with_one = np.hstack([F, np.ones((b, 1))])
         T = with_one[:, :, None] * with_one[:, None, :]
-        T[:, :-1, :-1] += spreads[j]
-        first.append(weighted.sum(axis=0))
-        squares.append(np.einsum("bd,bd->d", weighted, Y))
-        cross.append(weighted.T @ F)
-        flat = (T * r[:, None, None]).reshape(len(T), -1)
-        gram.append((block.seen.T @ flat).reshape(d, *T.shape[1:]))
-    return SeenStats(
-        R.sum(axis=1),
-        np.stack(first),
-        np.stack(squares),
-        np.stack(cross),
-        np.stack(gram),
-        float(level.sum()),
-    )
+        T[:, :-1, :-1] += C
+        gram = (seen.T @ (T * r[:, None, None]).reshape(b, -1)).reshape(d, *T.shape[1:])
+        sums.append((weighted.sum(axis=0), np.sum(weighted * Y, axis=0), weighted.T @ F, gram))
+    first, squares, cross, gram = (np.stack(part) for part in zip(*sums, strict=True))
+    return SeenStats(R.sum(axis=1), first, squares, cross, gram, float(level.sum()))
 
 
 def update_seen(stats: SeenStats, state: State, floor: float, *, shared: bool) -> State:
@@ -348,7 +297,7 @@ def update_seen(stats: SeenStats, state: State, floor: float, *, shared: bool) -
     q = state.loadings.shape[2]
     mass = np.maximum(stats.mass, 1e-300)
     own = stats.gram[:, :, q, q]
-    known = own > LEAST_SEEN * mass.sum()
+    known = own > 1e-10 * mass.sum()  # a feature of less weight keeps its parameters
     own = np.where(known, own, 1.0)
     H = np.concatenate([stats.cross, stats.first[:, :, None]], axis=2) / own[:, :, None]
     G = np.where(known[..., None, None], stats.gram / own[:, :, None, None], np.eye(q + 1))
@@ -371,8 +320,7 @@ def update_seen(stats: SeenStats, state: State, floor: float, *, shared: bool) -
 
 def factor_sample(data: Objects, coordinates: Coordinates) -> Sample:
     """Standardised objects, missing values at the means, with k-means on their leading principal
-    axes in the units of the data and in units of every feature, in turn.
-    """
+    axes in the units of the data and in units of every feature, in turn."""
     view = coordinates.inner
     rows = Rows(data.X, data.weights, view=lambda X: view(to_numpy(X).astype(np.float64)))
     rng = np.random.default_rng(0)
@@ -382,12 +330,12 @@ def factor_sample(data: Objects, coordinates: Coordinates) -> Sample:
 
 
 def _leading(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Objects on their leading principal axes."""
+    """Objects on their leading principal axes, twenty at most."""
     share = weights / weights.sum()
     centred = X - share @ X
-    if centred.shape[1] <= AXES:
+    if centred.shape[1] <= 20:
         return centred
-    return centred @ _principal(centred * np.sqrt(share)[:, None], AXES)[1].T
+    return centred @ _principal(centred * np.sqrt(share)[:, None], 20)[1].T
 
 
 def _principal(X: np.ndarray, q: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Normal clusters of the fourteen covariance families, and clusters with heavy tails beside them.
+"""Normal clusters of the fourteen covariance families.
 
 A family fixes the coordinates in which EM works. Families that any linear map of the data leaves as
 they are work on whitened data, axis-parallel ones on standardised data; the others depend on the
@@ -10,7 +10,7 @@ With missing values or known errors of the objects, expected sums take their pla
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -27,16 +27,9 @@ from ..numerics.coordinates import Coordinates
 from ..numerics.distances import columns_or_given
 from . import kernel
 from .incomplete import deconvolved, expected_sums, incomplete_logits, with_errors
-from .kernel import State, Stats, Whole
-from .prior import Prior, default_prior, inner_prior
-
-__all__ = ["Gaussian", "Measured", "Start"]
+from .kernel import Prior, State, Stats, Whole
 
 AFFINE = ("EEE", "VEE", "EVV", "VVV")  # linear maps of the data carry the family into itself
-LEADING = ("EEE", "VVI", "VVV")  # families that try all starts where objects are many
-MOST_WHOLE = 16  # features up to which small problems run in one native loop
-LEAST_WIDTH = 1e-8  # variance of the data in any direction from which on it runs there: plain loops
-# of small matrices round more than LAPACK where data lie on a plane
 MOST_KEPT = 2**22  # numbers of quadratic features that are kept instead of made in every pass
 
 
@@ -65,13 +58,90 @@ class Start(NamedTuple):
     covariances: Any = None
     frozen: tuple[str, ...] = ()
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is given."""
-        return all(value is None for value in self[:3])
+
+def read_start(init: Any) -> Start | None:
+    """What the user gave to begin with, each frozen parameter with a first value; None if nothing
+    is given."""
+    if init is None:
+        return None
+    if not isinstance(init, (Start, Mapping)):
+        raise TypeError(
+            "init must be Start(weights=, means=, covariances=, frozen=) or a dict of these, got "
+            f"{init!r}"
+        )
+    given = Start(**init) if isinstance(init, Mapping) else init
+    names = ("weights", "means", "covariances")
+    if not isinstance(given.frozen, (tuple, list, set, frozenset)) or any(
+        not isinstance(name, str) or name not in names for name in given.frozen
+    ):
+        raise ValueError(
+            f"init.frozen must be a tuple of names out of {', '.join(map(repr, names))}, got "
+            f"{given.frozen!r}"
+        )
+    for name in given.frozen:
+        if getattr(given, name) is None:
+            raise ValueError(
+                f"init.frozen={given.frozen!r} needs init.{name}: give the {name} that shall stay"
+            )
+    return None if all(value is None for value in given[:3]) else given
 
 
-EMPTY = Start()
+def check_start(given: Start, covariance_type: str, k: int, d: int, *, noise: bool) -> Start:
+    """First values as finite arrays of the right shapes; weights sum to one."""
+    weights = _check_initial(given.weights, "init.weights", (k + noise,))
+    if weights is not None:
+        if weights.min() < 0 or weights.sum() <= 0:
+            raise ValueError(f"init.weights must be nonnegative with a positive sum, got {weights}")
+        weights = weights / weights.sum()
+    means = _check_initial(given.means, "init.means", (k, d))
+    shapes: dict[str, tuple[int, ...]] = {"tied": (d, d), "diag": (k, d), "spherical": (k,)}
+    shape = shapes.get(covariance_type, (k, d, d))
+    covariances = _check_initial(given.covariances, "init.covariances", shape)
+    if covariances is not None:
+        covariances = _check_covariances(covariances, covariance_type)
+    return Start(weights, means, covariances, tuple(given.frozen))
+
+
+def _check_initial(value: object, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
+    """A given first parameter as a finite float64 array of this shape."""
+    if value is None:
+        return None
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be an array of numbers of shape {shape}, got {value!r}"
+        ) from error
+    if array.shape != shape:
+        raise ValueError(f"{name} must be an array of shape {shape}, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(
+            f"{name} must be finite, but holds {'NaN' if np.isnan(array).any() else 'infinity'}: "
+            "give a number in its place"
+        )
+    return array
+
+
+def _check_covariances(given: np.ndarray, covariance_type: str) -> np.ndarray:
+    """First covariances: symmetric positive definite matrices, or positive numbers."""
+    if covariance_type in ("diag", "spherical"):
+        if given.min() <= 0:
+            raise ValueError(
+                f"init.covariances must be positive, got {given.min():g}: give variances"
+            )
+        return given
+    transposed = np.swapaxes(given, -1, -2)
+    deviations = np.sqrt(np.abs(np.diagonal(given, axis1=-2, axis2=-1)))
+    if (np.abs(given - transposed) > 1e-8 * deviations[..., None] * deviations[..., None, :]).any():
+        raise ValueError("init.covariances must be symmetric: give (C + C.T) / 2 of each matrix C")
+    try:
+        np.linalg.cholesky(given)
+    except np.linalg.LinAlgError:
+        raise ValueError(
+            "init.covariances must be positive definite, but a matrix has an eigenvalue that is "
+            "not positive"
+        ) from None
+    return (given + transposed) / 2.0
 
 
 class Measured(NamedTuple):
@@ -102,6 +172,9 @@ class Measured(NamedTuple):
         return unbiased * measured.covariance() * np.outer(factors, factors)
 
 
+_NOTHING = Start()
+
+
 @dataclass(frozen=True, eq=False)
 class Gaussian(Component):
     """Normal clusters whose covariances belong to one family.
@@ -117,7 +190,7 @@ class Gaussian(Component):
     noise: float | None = None
     box: np.ndarray | None = None
     belief: str | NormalInverseWishart | None = None
-    given: Start = EMPTY
+    given: Start = _NOTHING
     errors: bool = False
     pack = staticmethod(kernel.pack)
 
@@ -138,21 +211,17 @@ class Gaussian(Component):
 
     @property
     def n_features(self) -> int:
-        """Number of features."""
         return len(self.coordinates.scale)
 
     @property
     def setting(self) -> dict[str, Any]:
-        """Number of clusters and covariance type."""
         return {"n_clusters": self.n_clusters, "covariance_type": self.covariance_type}
 
     @property
     def leads(self) -> bool:
-        """Whether the family tries all starts where objects are many."""
-        return self.family in LEADING
+        return self.family in ("EEE", "VVI", "VVV")
 
     def within(self, other: Component) -> bool:
-        """Whether every covariance of this family belongs to that of the other."""
         return isinstance(other, Gaussian) and families.lies_within(self.family, other.family)
 
     @cached_property
@@ -160,9 +229,13 @@ class Gaussian(Component):
         """The prior in the coordinates of the family."""
         if self.belief is None:
             return None
-        if isinstance(self.belief, str):
-            return default_prior(self._prior_scale())
-        return inner_prior(self.belief, self.coordinates)
+        if isinstance(self.belief, str):  # mclust's: a hundredth of an object, d + 2 degrees
+            d = self.n_features
+            return Prior(np.zeros(d), 0.01, d + 2.0, self._prior_scale())
+        mean = self.coordinates.inner(np.array(self.belief.mean, dtype=np.float64)[None])[0]
+        M = self.coordinates.inner_matrix()
+        scale = M.T @ np.asarray(self.belief.scale, dtype=np.float64) @ M
+        return Prior(mean, float(self.belief.kappa), float(self.belief.df), scale)
 
     def _prior_scale(self) -> np.ndarray:
         """Scale (d, d) of mclust's prior: the covariance of the data / k^(2/d)."""
@@ -175,19 +248,20 @@ class Gaussian(Component):
 
     @property
     def key(self) -> Hashable:
-        """Families of one kind and one sort of coordinates see rows alike."""
         return self.kind, self.family in AFFINE, self.apart
 
     def rows(self, X: Array, *columns: Any) -> Rows:
-        """Inner coordinates of the rows, or quadratic features of them where these have room."""
-        rows, kind = Rows(X, *columns, view=self.coordinates.inner), self.kind
+        rows, kind = Rows(X, *columns, view=self.view), self.kind
         room = X.shape[0] * distances.width(self.n_features, kind) <= MOST_KEPT and is_numpy(X)
         if self.apart or (kind == "full" and not room):
             return rows
         return rows.through(lambda block: distances.features(block.T, kind).T)
 
+    def view(self, block: Array) -> Any:
+        """A block of rows in the coordinates of the family."""
+        return self.coordinates.inner(block)
+
     def log_volumes(self, block: Array) -> Any:
-        """What log-densities gain by the change of coordinates, of observed features only."""
         if not self.measured.missing or block.shape[1] != self.n_features:
             return self.coordinates.log_volume()
         return ~np.isnan(block) @ np.log(self.coordinates.scale)
@@ -200,30 +274,37 @@ class Gaussian(Component):
         return distances.features(X.T, self.kind).T if small and not self.apart else X
 
     def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> State:
+        return self.starts(X, R[None], unit, [shrink])[0]
+
+    def starts(
+        self, X: np.ndarray, R: np.ndarray, unit: float, shrink: Sequence[bool]
+    ) -> list[State]:
         """Groups as clusters, small ones shrunk towards the pooled scatter, and given values."""
-        d, kind = self.n_features, self.kind
+        (s, k, n), d, kind = R.shape, self.n_features, self.kind
         Z = distances.features(X.T, kind).T if X.shape[1] == d else X
         if self.given.means is not None:
             means = self.coordinates.inner(np.array(self.given.means))
             nearest = seeding.nearest(Z[:, 1 : d + 1], means)
-            R = (nearest == np.arange(self.n_clusters)[:, None]) * R.sum(axis=0)
-        mass, first, second = distances.moments(R @ Z, d, kind)
+            R = (nearest == np.arange(k)[:, None]) * R.sum(axis=1, keepdims=True)
+        sums = distances.moments(R.reshape(s * k, n) @ Z, d, kind)
+        mass, first, second = (part.reshape(s, k, *part.shape[1:]) for part in sums)
         mass = np.maximum(mass, 1e-6 * unit)
-        means = first / mass[:, None]
+        means = first / mass[..., None]
         scatter = kernel.about(second, first, mass, means, kind)
-        pooled = np.sum(kernel.spread(mass / mass.sum(), scatter) * scatter, axis=0)
-        more = unit * (d + 1 if kind == "full" else 2) if shrink else 0.0
+        shares = mass / mass.sum(axis=1, keepdims=True)
+        pooled = np.sum(kernel.spread(shares, scatter) * scatter, axis=1, keepdims=True)
+        more = np.array(shrink)[:, None] * unit * (d + 1 if kind == "full" else 2)
         part = kernel.spread(mass / (mass + more), scatter)
         # The mean scatter takes the place of a previous solution: EM refines iterative families.
         before = part * scatter + (1.0 - part) * pooled
         scatter = before * kernel.spread(mass, scatter)
         covariances = families.covariances(self.family, scatter, mass, before, self.floor, 1)
-        weights, box = mass / mass.sum(), None
+        box = None
         if self.noise is not None:
-            weights = np.append(weights * (1.0 - self.noise), self.noise)
-            box = self._noise_density()
-        state = State(weights, means, covariances, self.family, self.floor, box)
-        return state if self.given.is_empty else self._with_given(state)
+            noise = np.full((s, 1), self.noise)
+            shares, box = np.hstack([shares * (1.0 - noise), noise]), self._noise_density()
+        each = zip(shares, means, covariances, strict=True)
+        return [self._with_given(State(*own, self.family, self.floor, box)) for own in each]
 
     def _noise_density(self) -> np.ndarray:
         """Logarithms (d,) that sum to the density of the noise in the coordinates of the family."""
@@ -267,18 +348,15 @@ class Gaussian(Component):
         return scale if self.covariance_type == "diag" else scale[0]
 
     def ready(self, state: State) -> Any:
-        """Densities as coefficients of z(x); the state itself where rows are kept as they are."""
         return state if self.apart else kernel.ready(state)
 
     def logits(self, block: Array, ready: Ready) -> Any:
-        """Log-densities of rows: z(x), x, or x with missing values."""
         if not isinstance(ready, State):
             Z = kernel.expanded(block.T, ready)
             return kernel.logits(Z, ready)[0] + ready.peak
         return incomplete_logits(np.asarray(block, dtype=np.float64), ready)[0]
 
     def posterior(self, block: Array, ready: Ready, errors: Weights = None) -> tuple[Any, Any]:
-        """Memberships, noise last, and log-densities, in the type of the block."""
         if not isinstance(ready, State):
             return kernel.memberships(block.T, ready)
         if errors is not None:
@@ -296,7 +374,6 @@ class Gaussian(Component):
         given: Weights = None,
         errors: Weights = None,
     ) -> Stats:
-        """Sums of z(x), expected ones where values are missing or have errors."""
         if not isinstance(ready, State):
             return kernel.summarize(block.T, weights, ready, given)
         X = np.asarray(block, dtype=np.float64)
@@ -314,28 +391,22 @@ class Gaussian(Component):
         return M.T @ errors @ M
 
     def update(self, stats: Any, state: State) -> State:
-        """The M step of the family."""
         kind = self.kind
         if self.apart:
             kind = "full" if self.errors or kind == "full" else "diag"
         return kernel.update(stats, state, self.given.frozen, kind, self.prior)
 
     def log_prior(self, state: State) -> float:
-        """Logarithm of the prior density, zero without a prior."""
         if self.prior is None:
             return 0.0
-        return float(self.prior.log_density(state.means, state.covariances, self.family))
+        return self.prior.log_density(state.means, state.covariances, self.family)
 
     def uncounted(self, state: State) -> float:
-        """The density of the prior.
-
-        It depends on how covariances are written, and is highest where a cluster shrinks onto a
-        few objects: among maxima of the posterior it would choose such ones.
-        """
+        # The density of a prior depends on how covariances are written, and is highest where a
+        # cluster shrinks onto a few objects: among maxima it would choose such ones.
         return self.log_prior(state)
 
     def unpack(self, vector: np.ndarray, like: State) -> State:
-        """The state of a vector, with the values that stay fixed."""
         state = kernel.unpack(vector, like)
         return state._replace(**{name: getattr(like, name) for name in self.given.frozen})
 
@@ -347,20 +418,18 @@ class Gaussian(Component):
             or len(rows.stack) != 1
             or rows.stack.shape[1:] != (distances.width(self.n_features, self.kind), rows.shape[0])
             or rows.stack.dtype != np.float64
-            or rows.shape[1] > MOST_WHOLE
+            or rows.shape[1] > 16  # plain loops over large matrices are slower than BLAS
             or self.given.frozen
-            or self.coordinates.thinnest < LEAST_WIDTH
+            or self.coordinates.thinnest < 1e-8  # they round more than LAPACK where data are flat
         ):
             return None
         return Whole(rows.stack[0], rows.columns[0] if rows.columns else None, self.prior)
 
     def n_parameters(self) -> int:
-        """Free parameters as mclust counts them."""
         noise = self.noise is not None
         return families.n_parameters(self.family, self.n_clusters, self.n_features, noise)
 
     def failure(self, state: State, count: float) -> str:
-        """A collapsed cluster: too few objects for its shape, or no width."""
         if self.prior is not None:
             return ""
         spikes = self._collapsed(state, count)
@@ -370,8 +439,7 @@ class Gaussian(Component):
 
     def _collapsed(self, state: State, count: float) -> np.ndarray:
         """Which components (k,) are collapsed. A covariance of its own needs d + 1 objects,
-        variances of its own need two, a volume of its own more than one.
-        """
+        variances of its own need two, a volume of its own more than one."""
         k, d = state.means.shape
         volume, shape, orientation = tuple(self.family)
         if orientation == "V" and shape == "V":
@@ -399,21 +467,15 @@ class Gaussian(Component):
         return np.broadcast_to(state.covariances.reshape(len(state.means), -1), state.means.shape)
 
     def has_small(self, state: State, count: float) -> bool:
-        """Whether a component holds fewer objects than fix a shape: d + 1, or 3 if spherical.
-
-        Never more than half of n / k objects. Such components often hold a few outliers.
-        """
+        """Whether a component holds fewer objects than fix a shape (d + 1, or 3 if spherical, never
+        more than half of n / k), as those of a few outliers do."""
         k, d = state.means.shape
         wanted = min(3.0 if self.family[1] == "I" else d + 1.0, 0.5 * count / k)
         return bool((state.weights[:k] * count < wanted * (1.0 - 1e-6)).any())
 
     def doubt(self, state: State, count: float) -> float:
-        """Twice the log-likelihood that thin components of few objects are worth.
-
-        It is the loss when the scale of mclust's prior is added to the scatter of every component,
-        as with ``prior="default"``: almost nothing for components that have many objects or are as
-        wide as the others, about ten for seven objects near a line.
-        """
+        """The loss when the scale of mclust's prior is added to the scatter of every component:
+        almost nothing where objects are many, about ten for seven objects near a line."""
         if self.apart or self.prior is not None:
             return 0.0
         counts, scale = state.weights[: self.n_clusters] * count, self._prior_scale()
@@ -429,7 +491,6 @@ class Gaussian(Component):
         return float(np.sum(counts[:, None] * (np.log1p(wider) - wider / (1.0 + wider))))
 
     def permuted(self, state: State, order: np.ndarray) -> State:
-        """The components in another order, noise last."""
         weights = np.concatenate([state.weights[order], state.weights[len(order) :]])
         freedom = None if state.freedom is None else state.freedom[order]
         return state._replace(
@@ -440,12 +501,10 @@ class Gaussian(Component):
         )
 
     def ordered(self, state: State) -> State:
-        """The largest component first; of equal ones that of the first mean."""
         sizes = state.weights[: len(state.means)]
         return self.permuted(state, np.lexsort((*state.means.T[::-1], -sizes)))
 
     def draw(self, state: State, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One object, in the units of the data, from the component of each label."""
         factors = kernel.cholesky(kernel.matrices(state), state.floor)
         normal = rng.standard_normal((len(labels), self.n_features))
         deviations = np.einsum("nij,nj->ni", factors[labels], normal)
@@ -474,10 +533,6 @@ class Gaussian(Component):
         factor = np.swapaxes(np.clip(factor, -largest, largest), -1, -2)[..., ::-1]
         upper = np.swapaxes(np.linalg.qr(factor)[1], -1, -2)[..., ::-1, ::-1]
         return upper * np.sign(np.diagonal(upper, axis1=-2, axis2=-1))[..., None, :]
-
-    def with_errors(self, errors: bool) -> Gaussian:
-        """The same component of objects with or without known errors."""
-        return replace(self, errors=errors)
 
     def for_missing(self, state: State) -> tuple[Gaussian, State]:
         """The same mixture in coordinates that keep features apart, as missing values need."""

@@ -22,8 +22,6 @@ from ..numerics.holes import Independent, Marginal, Patterns
 from . import kernel
 from .kernel import LOG_2PI, State, Stats
 
-__all__ = ["deconvolved", "expected_sums", "incomplete_logits", "marginals", "with_errors"]
-
 
 def marginals(X: np.ndarray, state: State) -> list[Any]:
     """Every cluster beside rows (b, d), NaN where a value is missing."""
@@ -71,8 +69,7 @@ def with_errors(
     X: np.ndarray, errors: np.ndarray, state: State
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
     """Posterior probabilities (k, b), log-densities (b,), and Sigma_j T^-1 (x - mu_j) (b, d) with
-    Sigma_j T^-1 (b, d, d) for every component, of objects with errors.
-    """
+    Sigma_j T^-1 (b, d, d) for every component, of objects with errors."""
     d = X.shape[1]
     L, gains = np.empty((len(state.means), len(X))), []
     shares = np.log(np.maximum(state.weights, np.finfo(float).tiny))

@@ -16,19 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..array.arrays import device, inplace, is_numpy, namespace, native, to_numpy
+from ..array.arrays import device, inplace, namespace, native, to_numpy
 from ..array.types import Array, Weights
 from ..engine import loop
 from ..numerics import distances, families
-from .prior import Prior
-
-__all__ = ["Densities", "State", "Stats", "about", "cholesky", "expanded", "logits"]
-__all__ += ["Whole", "log_weights", "matrices"]
-__all__ += ["memberships", "pack", "ready", "spread", "summarize", "unpack", "update"]
 
 LOG_2PI = float(np.log(2.0 * np.pi))
-PIECE = 500  # objects whose quadratic features fit into the cache
-CACHED = 2**19  # numbers of these, where features are many
 INNER_STEPS = 2  # of an iterative family in one M step: the next step goes on from there
 LEAST_MASS = 1e-12  # share of all objects below which a component keeps its parameters
 
@@ -67,6 +60,50 @@ class Densities(NamedTuple):
     n_features: int
 
 
+class Prior(NamedTuple):
+    """Normal-inverse-Wishart prior of the components (Fraley and Raftery 2007), for MAP by EM.
+
+        mu_j | Sigma_j ~ N(mean, Sigma_j / strength),      Sigma_j ~ IW(degrees, scale)
+
+    In the M step it is so many more objects: the means lean on m with mass kappa (the strength),
+    and the scatter of a component gains  kappa N_j / (kappa + N_j) (xbar_j - m)(xbar_j - m)' + S
+    with mass degrees + d + 2. A covariance that all components share has the prior S once.
+    """
+
+    mean: np.ndarray
+    strength: float
+    degrees: float
+    scale: np.ndarray
+
+    def means(self, average: np.ndarray, mass: np.ndarray) -> np.ndarray:
+        """Posterior modes (k, d) of the means from averages and masses."""
+        part = (mass / (mass + self.strength))[..., None]
+        return part * average + (1.0 - part) * self.mean
+
+    def share_and_powers(self, k: int, family: str) -> tuple[float, float]:
+        """Share of the scale that each component gets, and the mass that goes with it."""
+        share = 1.0 / k if families.has_one_covariance(family) else 1.0
+        return share, 1.0 + share * (self.degrees + len(self.mean) + 1.0)
+
+    def scatter(
+        self, scatter: np.ndarray, mass: np.ndarray, means: np.ndarray, family: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Scatter about the posterior means and masses, with what the prior adds to them."""
+        share, powers = self.share_and_powers(len(means), family)
+        gap = means - self.mean
+        outer = self.strength * gap[:, :, None] * gap[:, None, :] + share * self.scale
+        return scatter + families.reduced(outer, family), mass + powers
+
+    def log_density(self, means: np.ndarray, covariances: np.ndarray, family: str) -> float:
+        """Logarithm of the prior density at means (k, d) and covariances, up to a constant."""
+        share, powers = self.share_and_powers(len(means), family)
+        full = families.as_matrices(covariances, family, means.shape[1])
+        inverse, gap = np.linalg.inv(full), means - self.mean
+        near = self.strength * np.einsum("ka,kab,kb->k", gap, inverse, gap)
+        trace = np.sum(inverse * self.scale, axis=(1, 2))
+        return -0.5 * float(np.sum(powers * np.linalg.slogdet(full)[1] + near + share * trace))
+
+
 def matrices(state: State) -> np.ndarray:
     """Covariances as matrices (k, d, d), whatever the family."""
     return families.as_matrices(state.covariances, state.family, state.means.shape[-1])
@@ -75,16 +112,8 @@ def matrices(state: State) -> np.ndarray:
 def ready(state: State) -> Densities:
     """Logarithms of the weighted densities as coefficients of z(x); none exceeds ``peak``."""
     k, d = state.means.shape
-    kind = families.kind_of(state.family)
-    if kind == "full":
-        C = state.covariances[:1] if state.family == "EEE" else state.covariances
-        factor = np.linalg.inv(cholesky(C, state.floor))
-        precisions = np.broadcast_to(np.swapaxes(factor, 1, 2) @ factor, state.covariances.shape)
-        log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=1, axis2=2)), axis=1)
-    else:
-        precisions = 1.0 / state.covariances
-        log_det = np.sum(np.log(precisions), axis=1) if kind == "diag" else d * np.log(precisions)
-    rows = -0.5 * distances.coefficients(state.means, precisions, kind)
+    rows, log_det = squares(state)
+    rows *= -0.5
     heights = log_weights(state.weights[:k]) + 0.5 * (log_det - d * LOG_2PI)
     rows[:, 0] += heights
     if state.noise is not None:
@@ -93,7 +122,21 @@ def ready(state: State) -> Densities:
         rows, heights = np.concatenate([rows, last]), np.append(heights, last[0, 0])
     peak = float(heights.max())
     rows[:, 0] -= peak
-    return Densities(rows, peak, kind, d)
+    return Densities(rows, peak, families.kind_of(state.family), d)
+
+
+def squares(state: State) -> tuple[np.ndarray, np.ndarray]:
+    """Squared distances as coefficients (k, q) of z(x), and log-determinants of precisions (k,)."""
+    kind, d = families.kind_of(state.family), state.means.shape[1]
+    if kind == "full":
+        C = state.covariances[:1] if state.family == "EEE" else state.covariances
+        factor = np.linalg.inv(cholesky(C, state.floor))
+        precisions = np.broadcast_to(np.swapaxes(factor, 1, 2) @ factor, state.covariances.shape)
+        log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=1, axis2=2)), axis=1)
+    else:
+        precisions = 1.0 / state.covariances
+        log_det = np.sum(np.log(precisions), axis=1) if kind == "diag" else d * np.log(precisions)
+    return distances.coefficients(state.means, precisions, kind), log_det
 
 
 def cholesky(C: np.ndarray, floor: float) -> np.ndarray:
@@ -112,36 +155,29 @@ def log_weights(weights: Array) -> Any:
 
 def logits(Z: Array, densities: Densities) -> tuple[Any, Any]:
     """log pi_j N(x) - peak (k, b) of the columns of ``Z`` = z(x), and ``Z``, made again in float64
-    where float32 would not do.
-    """
+    where float32 would not do."""
     Z = precise(Z, densities)
     return namespace(Z).asarray(densities.rows, dtype=Z.dtype, device=device(Z)) @ Z, Z
 
 
 def precise(Z: Array, densities: Densities) -> Any:
-    """``Z``, z(x) or x, made again in float64 where float32 would not do."""
+    """``Z``, z(x) or x, made again in float64 where float32 does not tell densities apart."""
     xp, d = namespace(Z), densities.n_features
-    if Z.dtype != xp.float32 or _single_will_do(densities):
+    if Z.dtype != xp.float32:
+        return Z
+    error = np.finfo(np.float32).eps * d * np.abs(densities.rows[:, 1:]).max()
+    if error <= 1e-4:
         return Z
     if Z.shape[0] == d:
         return xp.astype(Z, xp.float64)
     return distances.features(xp.astype(Z[1 : d + 1, :], xp.float64), densities.kind)
 
 
-def _single_will_do(densities: Densities) -> bool:
-    """Whether float32 tells the densities apart."""
-    return bool(
-        np.finfo(np.float32).eps * densities.n_features * np.abs(densities.rows[:, 1:]).max()
-        <= 1e-4
-    )
-
-
 def posterior(Z: Array, densities: Densities) -> tuple[Any, Any, Any, Any]:
-    """Weighted densities (k, b) relative to a level, their sums (b,), the levels (b,) or number,
-    and ``Z``.
+    """Weighted densities (k, b) relative to a level, their sums (b,), levels (b,) or one, ``Z``.
 
-    The peak of the mixture is the common level, which saves two passes, unless an object is so far
-    out that all its densities underflow.
+    The peak is the common level, which saves two passes, unless all densities of an object
+    underflow.
     """
     xp = namespace(Z)
     L, Z = logits(Z, densities)
@@ -160,11 +196,8 @@ def posterior(Z: Array, densities: Densities) -> tuple[Any, Any, Any, Any]:
 
 
 def summarize(Z: Array, weights: Any, densities: Densities, given: Weights = None) -> Stats:
-    """Statistics of a block: ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None.
-
-    ``given`` are memberships (b, k) instead of those of the densities, whose log-likelihood stays
-    out.
-    """
+    """Statistics of a block: ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None, ``given``
+    memberships (b, k) instead of those of the densities."""
     xp = namespace(Z)
     if given is not None:
         R = given.T if weights is None else given.T * weights
@@ -177,19 +210,7 @@ def summarize(Z: Array, weights: Any, densities: Densities, given: Weights = Non
         if fused is not None:
             count = float(Z.shape[1] if weights is None else xp.sum(weights, dtype=xp.float64))
             return Stats(fused[0], fused[1] + densities.peak * count)
-    out: Any = None
-    b, parts = Z.shape[1], []
-    size = max(64, min(PIECE, CACHED // len(densities.rows[0]))) if is_numpy(Z) else b
-    if Z.shape[0] != densities.n_features:
-        return _summarize(Z, weights, densities)
-    for start in range(0, b, size):  # quadratic features are made a piece at a time
-        piece = slice(start, min(start + size, b))
-        again = out if piece.stop - start == size else None
-        out = distances.features(Z[:, piece], densities.kind, again)
-        own = None if weights is None else weights[piece]
-        parts.append(_summarize(out, own, densities))
-    sums = np.sum([part.sums for part in parts], axis=0)
-    return Stats(sums, sum(part.objective for part in parts))
+    return _summarize(expanded(Z, densities), weights, densities)
 
 
 def expanded(Z: Array, densities: Densities) -> Any:
@@ -216,8 +237,7 @@ def _summarize(Z: Array, weights: Any, densities: Densities) -> Stats:
 
 def memberships(Z: Array, densities: Densities) -> tuple[Any, Any]:
     """Posterior probabilities (b, k), noise last, in the type of ``Z``, and log-densities (b,) of
-    its columns, z(x) or x.
-    """
+    its columns, z(x) or x."""
     xp = namespace(Z)
     E, total, level, _ = posterior(expanded(Z, densities), densities)
     E /= total
@@ -250,7 +270,10 @@ def update(
     covariances = state.covariances
     if "covariances" not in frozen:
         scatter = about(second, first, safe, means, kind)
-        scatter = _of_family(scatter, kind, state.family)
+        if kind == "full":
+            scatter = families.reduced(scatter, state.family)
+        elif kind == "diag" and families.kind_of(state.family) == "spherical":
+            scatter = scatter.mean(axis=-1)
         scatter = np.where(spread(alive, scatter), scatter, state.covariances)
         scatter = scatter * spread(safe, scatter)
         mass = np.maximum(masses[:k], LEAST_MASS * total)
@@ -282,19 +305,9 @@ def about(
     return (second / mass - np.sum(average**2 - gap**2, axis=-1)) / means.shape[-1]
 
 
-def _of_family(scatter: np.ndarray, kind: str, family: str) -> np.ndarray:
-    """Scatter of the kind that the family needs."""
-    if kind == "full":
-        return families.reduced(scatter, family)
-    if kind == "diag" and families.kind_of(family) == "spherical":
-        return scatter.mean(axis=-1)
-    return scatter
-
-
 def pack(state: State) -> np.ndarray:
     """The state as one vector: log weights, means, logarithms or Cholesky factors of
-    covariances.
-    """
+    covariances."""
     covariances = state.covariances
     if families.has_one_covariance(state.family):
         covariances = covariances[:1]
@@ -307,95 +320,77 @@ def pack(state: State) -> np.ndarray:
 
 
 def unpack(vector: np.ndarray, like: State) -> State:
-    """The state that ``pack`` made a vector of, brought back into its family.
+    """The state that ``pack`` made a vector of.
 
     Extrapolated covariances need not belong to the family: they are projected as an M step would.
     """
-    n, (k, d) = len(like.weights), like.means.shape
+    n, (k, d), family = len(like.weights), like.means.shape, like.family
     weights = np.exp(vector[:n] - vector[:n].max())
     shape = vector[n + k * d :]
-    m = 1 if families.has_one_covariance(like.family) else k
-    if families.kind_of(like.family) == "full":
+    m = 1 if families.has_one_covariance(family) else k
+    if families.kind_of(family) == "full":
         covariances = distances.from_cholesky_coordinates(shape.reshape(m, -1), d)
     else:
         covariances = np.exp(2.0 * np.clip(shape, -300.0, 300.0))
         covariances = covariances.reshape(m, *like.covariances.shape[1:])
     covariances = np.broadcast_to(covariances, like.covariances.shape)
     mass = np.maximum(weights[:k] / weights.sum(), LEAST_MASS)
-    covariances = families.covariances(
-        like.family,
-        covariances * spread(mass, covariances),
-        mass,
-        like.covariances,
-        like.floor,
-        INNER_STEPS,
-    )
+    scatter = covariances * spread(mass, covariances)
     return like._replace(
         weights=weights / weights.sum(),
         means=vector[n : n + k * d].reshape(k, d),
-        covariances=covariances,
+        covariances=families.covariances(
+            family, scatter, mass, like.covariances, like.floor, INNER_STEPS
+        ),
     )
 
 
-class Whole(NamedTuple):
+class Whole:
     """Whole runs in one native loop, for problems of few features in one block: the same steps,
     extrapolation and tolerance as ``engine.component.Likelihood``.
 
-    Quadratic features ``Z`` (q, n) of the kind of a family, weights (n,) and a prior or None."""
+    Quadratic features ``Z`` (q, n) of the kind of a family, weights (n,) and a prior or None.
+    """
 
-    Z: np.ndarray
-    weights: np.ndarray | None
-    prior: Prior | None
+    def __init__(self, Z: np.ndarray, weights: np.ndarray | None, prior: Prior | None) -> None:
+        self.Z, self.weights, self.prior = Z, weights, prior
+        self._mixture: Any = None
 
     def run(self, state: State, max_iter: int, least: float) -> loop.Run:
-        """Accelerated EM until a step gains at most ``least``."""
-        mixture = _mixture(self.Z, self.weights, state, self.prior)
-        mixture.put(*state[:3])
+        """Accelerated EM until a step gains at most ``least``; plain steps if that is negative."""
+        mixture = self._put(state)
         slot, history, done = mixture.run(max_iter, least)
-        return loop.Run(_state(mixture, slot, state), history[-1], history, len(history), done)
-
-    def steps(self, state: State, n_steps: int) -> tuple[State, float]:
-        """The state after some steps, and the objective of the state before the last one."""
-        run = self.run(state, n_steps, -1.0)
-        return run.state, float(run.objective)
+        weights, means, shapes = mixture.state(slot)
+        shapes = shapes.reshape(state.covariances.shape)
+        end = state._replace(weights=weights, means=means, covariances=shapes)
+        return loop.Run(end, history[-1], history, len(history), done)
 
     def levels(self, state: State) -> tuple[float, float]:
         """The log-likelihood, and the sum of the logarithms of every object's largest
-        membership.
-        """
-        mixture = _mixture(self.Z, self.weights, state, None)
-        mixture.put(*state[:3])
-        return mixture.levels()  # type: ignore[no-any-return]
+        membership."""
+        return self._put(state).levels()  # type: ignore[no-any-return]
 
-
-def _mixture(Z: np.ndarray, weights: np.ndarray | None, state: State, prior: Prior | None) -> Any:
-    k, d = state.means.shape
-    rest = state.covariances.shape[1:]
-    shape = (k, *([1] * (2 - len(rest))), *rest)
-    noise = None if state.noise is None else float(state.noise.sum())
-    family = state.family
-    belief = None if prior is None else _hyperparameters(prior, k, d, family)
-    return native("em").Mixture(
-        Z,
-        weights,
-        d,
-        shape,
-        families.letters(family),
-        families.turns(d),
-        state.floor,
-        noise,
-        belief,
-    )
-
-
-def _state(mixture: Any, slot: int, like: State) -> State:
-    weights, means, shapes = mixture.state(slot)
-    shapes = shapes.reshape(like.covariances.shape)
-    return like._replace(weights=weights, means=means, covariances=shapes)
-
-
-def _hyperparameters(prior: Prior, k: int, d: int, family: str) -> tuple[Any, ...]:
-    """Mean, scale, and the three numbers of the prior: strength, share of the scale, powers."""
-    share = 1.0 / k if "V" not in family else 1.0
-    powers = 1.0 + share * (prior.degrees + d + 1.0)
-    return prior.mean, prior.scale, (prior.strength, share, powers)
+    def _put(self, state: State) -> Any:
+        """The native mixture, which begins at this state."""
+        if self._mixture is None:
+            (k, d), family, prior = state.means.shape, state.family, self.prior
+            rest = state.covariances.shape[1:]
+            shape = (k, *([1] * (2 - len(rest))), *rest)
+            noise = None if state.noise is None else float(state.noise.sum())
+            belief = None
+            if prior is not None:
+                numbers = (prior.strength, *prior.share_and_powers(k, family))
+                belief = (prior.mean, prior.scale, numbers)
+            self._mixture = native("em").Mixture(
+                self.Z,
+                self.weights,
+                d,
+                shape,
+                families.letters(family),
+                families.turns(d),
+                state.floor,
+                noise,
+                belief,
+            )
+        self._mixture.put(*state[:3])
+        return self._mixture

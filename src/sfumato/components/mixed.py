@@ -34,11 +34,6 @@ from ..engine.starts import SCREEN, Sample
 from ..numerics import seeding
 from ..numerics.distances import columns_or_given
 
-__all__ = ["Layout", "Mixed", "State", "Stats", "coefficients", "embed", "expand", "mixed_sample"]
-__all__ += ["Prior", "log_prior", "prior_of", "update"]
-
-LOG_2PI = float(np.log(2.0 * np.pi))
-FARTHEST = 1e140  # deviations; what lies farther counts as if there, since squares would overflow
 MEAN_SHARE = 0.01  # of the prior's weight on variances that holds means (Fraley and Raftery 2007)
 
 
@@ -84,8 +79,7 @@ class Stats(NamedTuple):
 
 class Prior(NamedTuple):
     """Weight per cluster, variance, rates (b,) and probabilities (levels,) towards which parameters
-    are shrunk.
-    """
+    are shrunk."""
 
     amount: float
     variance: float
@@ -104,7 +98,7 @@ def expand(X: np.ndarray, layout: Layout) -> np.ndarray:
         seen = ~np.isnan(Y)
         with np.errstate(over="ignore"):
             inner = np.where(seen, (Y - layout.shift) * layout.scale, 0.0)
-        inner = np.clip(inner, -FARTHEST, FARTHEST)
+        inner = np.clip(inner, -1e140, 1e140)  # farther squares would overflow
         Z[:, first:values], Z[:, values:squares], Z[:, squares:counts] = seen, inner, inner * inner
         Z[:, 1] += seen @ np.log(layout.scale) - np.where(seen, Y, 0.0) @ layout.logarithmic
     if len(layout.counts):
@@ -162,13 +156,8 @@ def update(stats: Stats, layout: Layout, prior: Prior) -> State:
     b = len(layout.counts)
     rates = (S[:, counts + b : levels] + more * prior.rates) / (S[:, counts : counts + b] + more)
     weights = S[:, 0] + more
-    return State(
-        weights / weights.sum(),
-        means,
-        variances,
-        rates,
-        _normalized(S[:, levels:] + more * prior.probabilities, layout),
-    )
+    shares = _normalized(S[:, levels:] + more * prior.probabilities, layout)
+    return State(weights / weights.sum(), means, variances, rates, shares)
 
 
 def _normalized(P: np.ndarray, layout: Layout) -> np.ndarray:
@@ -195,27 +184,16 @@ def log_prior(state: State, prior: Prior) -> float:
 def coefficients(state: State) -> np.ndarray:
     """C (k, q) with log( pi_j f(x_i) ) = C_j . z(x_i)."""
     pull = state.means / state.variances
-    constant = -0.5 * (LOG_2PI + np.log(state.variances) + state.means * pull)
-    ones = np.ones((len(state.weights), 1))
-    return np.hstack(
-        [
-            np.log(state.weights)[:, None],
-            ones,
-            constant,
-            pull,
-            -0.5 / state.variances,
-            -state.rates,
-            np.log(state.rates),
-            np.log(state.probabilities),
-        ]
-    )
+    constant = -0.5 * (np.log(2.0 * np.pi * state.variances) + state.means * pull)
+    first = [np.log(state.weights)[:, None], np.ones((len(state.weights), 1)), constant, pull]
+    logs = [np.log(state.rates), np.log(state.probabilities)]
+    return np.hstack([*first, -0.5 / state.variances, -state.rates, *logs])
 
 
 @dataclass(frozen=True, eq=False)
 class Mixed(Component):
     """Clusters of independent columns; ``overall`` (q,) are sums of z over all the data, and
-    ``smoothing`` is the weight of the prior in objects.
-    """
+    ``smoothing`` is the weight of the prior in objects."""
 
     n_clusters: int
     layout: Layout
@@ -224,7 +202,6 @@ class Mixed(Component):
 
     @property
     def setting(self) -> dict[str, Any]:
-        """The number of clusters."""
         return {"n_clusters": self.n_clusters}
 
     @cached_property
@@ -233,7 +210,6 @@ class Mixed(Component):
         return prior_of(self.overall, self.layout, self.n_clusters, self.smoothing)
 
     def rows(self, X: Array, *columns: Any) -> Rows:
-        """z(x) of coded rows."""
         layout = self.layout
         return Rows(X, *columns, view=lambda block: expand(to_numpy(block), layout))
 
@@ -242,45 +218,37 @@ class Mixed(Component):
         return update(Stats(R @ X, 0.0), self.layout, self.prior)
 
     def ready(self, state: State) -> np.ndarray:
-        """Coefficients of z(x)."""
         return coefficients(state)
 
     def logits(self, block: Array, ready: np.ndarray) -> np.ndarray:
-        """log( pi_j f(x_i) ) (k, b), clusters by objects."""
         return ready @ np.asarray(block).T
 
     def summarize(
         self, block: Array, weights: Weights, ready: np.ndarray, given: Weights = None
     ) -> Stats:
-        """Sums over a block; the objective is the log-likelihood, without the prior."""
         U, level = columns_or_given(self.logits(block, ready), given)
         if weights is not None:
             U, level = U * weights, level * weights
         return Stats(U @ np.asarray(block), float(level.sum()))
 
     def update(self, stats: Stats, state: State) -> State:
-        """The state that maximises the expected objective."""
         return update(stats, self.layout, self.prior)
 
     def log_prior(self, state: State) -> float:
-        """Logarithm of the prior density at a state, without its constant."""
         return log_prior(state, self.prior)
 
     def n_parameters(self) -> int:
-        """Number of free parameters."""
         layout, k = self.layout, self.n_clusters
         each = 2 * len(layout.normal) + len(layout.counts) + int((layout.n_levels - 1).sum())
         return k - 1 + k * each
 
     @staticmethod
     def pack(state: State) -> np.ndarray:
-        """The state as one vector without constraints."""
         parts = (state.variances, state.rates, state.probabilities)
         logs = [np.log(part).ravel() for part in parts]
         return np.concatenate([np.log(state.weights), state.means.ravel(), *logs])
 
     def unpack(self, vector: np.ndarray, like: State) -> State:
-        """The state that ``pack`` would make this vector of."""
         ends = np.cumsum([part.size for part in like])[:-1]
         cut = zip(np.split(vector, ends), like, strict=True)
         logs, means, *rest = (part.reshape(shape.shape) for part, shape in cut)
@@ -291,7 +259,6 @@ class Mixed(Component):
         return State(weights / weights.sum(), means, variances, rates, shares)
 
     def draw(self, state: State, labels: np.ndarray, rng: np.random.Generator) -> dict[int, Any]:
-        """Codes of every column that varies, for objects of known clusters."""
         layout, drawn = self.layout, {}
         for at, i in enumerate(layout.normal):
             inner = rng.normal(state.means[labels, at], np.sqrt(state.variances[labels, at]))

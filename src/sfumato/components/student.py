@@ -17,13 +17,12 @@ u) is added to the scatter. Everything else is as for normal clusters.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import betaln, chdtri, digamma, gammaln
+from scipy.special import betaln, chdtri, digamma, gammaln, zeta
 
 from ..array.rows import Rows
 from ..array.types import Array, Weights
@@ -35,8 +34,6 @@ from .gaussian import Gaussian
 from .incomplete import expected_sums, marginals
 from .kernel import State, matrices
 
-__all__ = ["BOUNDS", "Stats", "Student", "around"]
-
 # Degrees of freedom that are looked for: one is a Cauchy distribution; at 200 (where R's teigen
 # stops too) the density is within samples' reach of the normal one, and the likelihood is flat.
 BOUNDS = (1.0, 200.0)
@@ -45,7 +42,6 @@ FREEDOM = 5.0  # degrees of freedom that a run begins with, unless they are give
 # variance or less. Set on three groups with a uniform background; two groups of standard deviations
 # 1 and 2 that touch are far from it.
 INSIDE, WIDE = 0.9, 4.0
-TO_THE_TAILS = "outliers are left to the tails"
 
 
 class Stats(NamedTuple):
@@ -57,6 +53,15 @@ class Stats(NamedTuple):
     objective: float
 
 
+class Ready(NamedTuple):
+    """A state as a pass over complete rows needs it: squared distances as coefficients (k, q) of
+    z(x), and the log-determinants (k,) of the inverse scale matrices."""
+
+    state: State
+    rows: np.ndarray
+    log_det: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class Student(Gaussian):
     """Clusters with heavy tails; ``tails`` are degrees of freedom: "common", "each" or a number."""
@@ -65,11 +70,10 @@ class Student(Gaussian):
 
     @staticmethod
     def pack(state: State) -> np.ndarray:
-        """The state as one vector; the likelihood is nearly linear in 1 / nu where it is large."""
+        # The likelihood is nearly linear in 1 / nu where that is small.
         return np.concatenate([kernel.pack(state), 1.0 / state.freedom])
 
     def unpack(self, vector: np.ndarray, like: State) -> State:
-        """The state of a vector; given degrees of freedom stay."""
         state = kernel.unpack(vector[: -self.n_clusters], like)
         if not isinstance(self.tails, str):
             return state
@@ -77,97 +81,88 @@ class Student(Gaussian):
         return state._replace(freedom=1.0 / inverse)
 
     @property
-    def apart(self) -> bool:
-        """Rows are kept as they are: every cluster weighs them in its own way."""
-        return True
-
-    @property
-    def key(self) -> Hashable:
-        """Families of one sort of coordinates see rows alike."""
-        return self.coordinates.mix is None, tuple(self.coordinates.scale)
-
-    @property
     def leads(self) -> bool:
-        """Two families try all starts; the others begin at the memberships where these ended."""
         return self.family in ("EEE", "VVV")
 
-    def rows(self, X: Array, *columns: Any) -> Rows:
-        """Inner coordinates of the rows, in float64."""
-        inner = self.coordinates.inner
-        return Rows(X, *columns, view=lambda block: inner(np.asarray(block, dtype=np.float64)))
+    def view(self, block: Array) -> np.ndarray:
+        """Rows in float64."""
+        return super().view(np.asarray(block, dtype=np.float64))
 
-    def log_volumes(self, block: Array) -> Any:
-        """What log-densities gain by the change of coordinates, of observed features only."""
-        if self.coordinates.mix is not None:
-            return self.coordinates.log_volume()
-        return ~np.isnan(block) @ np.log(self.coordinates.scale)
-
-    def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> State:
+    def starts(
+        self, X: np.ndarray, R: np.ndarray, unit: float, shrink: Sequence[bool]
+    ) -> list[State]:
         """Groups as clusters, which begin with the same degrees of freedom."""
-        state = super().start(X, R, unit, shrink)
-        nu = FREEDOM if isinstance(self.tails, str) else self.tails
-        return state._replace(freedom=np.full(self.n_clusters, nu))
+        nu = np.full(self.n_clusters, FREEDOM if isinstance(self.tails, str) else self.tails)
+        return [one._replace(freedom=nu) for one in super().starts(X, R, unit, shrink)]
 
-    def ready(self, state: State) -> State:
-        """The state itself."""
-        return state
+    def ready(self, state: State) -> Any:
+        return state if self.apart else Ready(state, *kernel.squares(state))
 
-    def _look(self, X: Array, state: State) -> tuple[list[Any], np.ndarray, np.ndarray, np.ndarray]:
-        """Clusters beside rows, log( pi_j t ) (k, b), distances (k, b), observed features (b,)."""
-        parts = marginals(np.asarray(X, dtype=np.float64), state)
-        delta = np.stack([np.maximum(part.distance, 0.0) for part in parts])
-        seen = parts[0].n_seen.astype(np.float64)
+    def whole(self, rows: Rows) -> None:
+        return None
+
+    def _look(
+        self, block: Array, ready: Ready | State
+    ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
+        """Clusters beside rows (z(x) where all is observed), log( pi_j t ) (k, b), squared
+        distances (k, b), numbers of observed features (b,) or (1,)."""
+        if isinstance(ready, Ready):
+            state, d = ready.state, self.n_features
+            parts = distances.features(block.T, self.kind) if block.shape[1] == d else block.T
+            delta, seen = ready.rows @ parts, np.array([float(d)])
+            level = 0.5 * ready.log_det[:, None]
+        else:
+            state, parts = ready, marginals(np.asarray(block, dtype=np.float64), ready)
+            delta = np.stack([part.distance for part in parts])
+            seen = parts[0].n_seen.astype(np.float64)
+            level = 0.5 * np.stack([part.level for part in parts])
+        delta = np.maximum(delta, 0.0)
         nu, o = state.freedom[:, None], np.maximum(seen, 1e-300)
         # betaln stays exact where nu is large and gammas cancel.
         constant = gammaln(o / 2) - betaln(nu / 2, o / 2) - 0.5 * o * np.log(np.pi * nu)
-        level = 0.5 * np.stack([part.level for part in parts])
         value = constant + level - 0.5 * (nu + o) * np.log1p(delta / nu)
         value = np.where(seen > 0, value, 0.0)
         return parts, value + kernel.log_weights(state.weights)[:, None], delta, seen
 
-    def logits(self, block: Array, ready: State) -> np.ndarray:
-        """log( pi_j t(x_i) ) (k, b) of rows (b, d)."""
+    def logits(self, block: Array, ready: Ready | State) -> np.ndarray:
         return self._look(block, ready)[1]
 
-    def posterior(self, block: Array, ready: State, errors: Weights = None) -> tuple[Any, Any]:
-        """Memberships and log-densities."""
+    def posterior(self, block: Array, ready: Ready, errors: Weights = None) -> tuple[Any, Any]:
         return Component.posterior(self, block, ready)
 
     def summarize(
         self,
         block: Array,
         weights: Weights,
-        ready: State,
+        ready: Ready | State,
         given: Weights = None,
         errors: Weights = None,
     ) -> Any:
-        """Sums over a block; NaN is missing."""
         parts, joint, delta, seen = self._look(block, ready)
         R, level = columns_or_given(joint, given)
         if weights is not None:
             R, level = R * weights, level * weights
-        nu = ready.freedom[:, None]
+        nu = (ready.state if isinstance(ready, Ready) else ready).freedom[:, None]
         u = (nu + seen) / (nu + delta)
         expected = digamma((nu + seen) / 2) - np.log((nu + delta) / 2) - u
-        sums = expected_sums(np.asarray(block, dtype=np.float64), parts, R * u, R)
+        if isinstance(ready, Ready):
+            sums = (R * u) @ parts.T
+        else:
+            sums = expected_sums(np.asarray(block, dtype=np.float64), parts, R * u, R)
         tails = np.einsum("kb,kb->k", R, expected)
         return Stats(sums, R.sum(axis=1), tails, float(level.sum()))
 
     def update(self, stats: Any, state: State) -> State:
-        """Means and scales given the old u, then the degrees of freedom."""
-        kind = "full" if self.kind == "full" else "diag"
-        state = kernel.update(stats, state, (), kind)
+        state = super().update(stats, state)
         if not isinstance(self.tails, str):
             return state
         mass = np.maximum(stats.mass, 1e-300)
+        level = stats.tails / mass
         if self.tails == "common":
-            nu = np.full(len(mass), _root(stats.tails.sum() / mass.sum()))
-        else:
-            nu = np.array([_root(g / n) for g, n in zip(stats.tails, mass, strict=True)])
-        return state._replace(freedom=nu)
+            level = np.full(len(mass), stats.tails.sum() / mass.sum())
+        return state._replace(freedom=_roots(level))
 
     def n_parameters(self) -> int:
-        """Those of the Gaussian mixture and the degrees of freedom."""
         more = {"common": 1, "each": self.n_clusters} if isinstance(self.tails, str) else {}
         return super().n_parameters() + more.get(str(self.tails), 0)
 
@@ -176,28 +171,26 @@ class Student(Gaussian):
         return not self._collapsed(state, count).any()
 
     def has_small(self, state: State, count: float) -> bool:
-        """Small clusters are failures of the candidate, not of a run."""
-        return False
+        return False  # small clusters are failures of the candidate, not of a run
+
+    def doubt(self, state: State, count: float) -> float:
+        return 0.0
 
     def failure(self, state: State, count: float) -> str:
-        """A collapsed cluster, or one of outliers.
-
-        Outliers are left to the tails: also where the number is given, so that a search for it and
-        the number that it found have one answer.
-        """
-        k, d = state.means.shape
+        # Outliers are left to the tails: also where the number is given, so that a search for it
+        # and the number that it found have one answer.
+        (k, d), tails = state.means.shape, "outliers are left to the tails"
         if self._collapsed(state, count).any():
             return "a cluster holds too few objects for its shape, or has no width"
         if (found := around(state)) is not None:
-            return f"cluster {found[0]} lies around cluster {found[1]}: {TO_THE_TAILS}"
+            return f"cluster {found[0]} lies around cluster {found[1]}: {tails}"
         least = int(np.argmin(state.weights))
         # Twice as many as fix a shape, but never more than half of n / k.
         if state.weights[least] * count < min(2.0 * (d + 1), 0.5 * count / k) * (1.0 - 1e-6):
-            return f"cluster {least} holds few objects for a shape of its own: {TO_THE_TAILS}"
+            return f"cluster {least} holds few objects for a shape of its own: {tails}"
         return ""
 
     def draw(self, state: State, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One object from the cluster of each label."""
         nu, d = state.freedom[labels], self.n_features
         factors = distances.roots(matrices(state))
         deviations = np.einsum("nij,nj->ni", factors[labels], rng.standard_normal((len(nu), d)))
@@ -205,22 +198,14 @@ class Student(Gaussian):
         return self.coordinates.outer(state.means[labels] + deviations * spread[:, None])
 
 
-def _root(level: float) -> float:
-    """nu within the bounds with log(nu/2) - psi(nu/2) + 1 + level = 0.
-
-    The left side falls in nu.
-    """
-
-    def left(log_nu: float) -> float:
-        half = 0.5 * np.exp(log_nu)
-        return float(np.log(half) - digamma(half) + 1.0 + level)
-
-    low, high = np.log(BOUNDS)
-    if left(low) <= 0:
-        return BOUNDS[0]
-    if left(high) >= 0:
-        return BOUNDS[1]
-    return float(np.exp(brentq(left, low, high, xtol=1e-12)))
+def _roots(level: np.ndarray) -> np.ndarray:
+    """nu within the bounds with log(nu/2) - psi(nu/2) + 1 + level = 0."""
+    half, inverse = np.full(len(level), 2.5), 1.0 / np.maximum(-1.0 - level, 1e-100)
+    for _ in range(6):  # Newton steps for 1 / (log h - psi(h)), which is nearly linear in h
+        gap = np.log(half) - digamma(half)
+        step = (inverse - 1.0 / gap) * gap**2 / (zeta(2, half) - 1.0 / half)
+        half = np.clip(half + step, BOUNDS[0] / 2, BOUNDS[1] / 2)
+    return 2.0 * half
 
 
 def around(state: State) -> tuple[int, int] | None:

@@ -13,18 +13,14 @@ import numpy as np
 
 from .loop import Step
 
-__all__ = ["Extrapolation", "Squarem"]
-
 
 class Extrapolation(NamedTuple):
     """Safeguarded extrapolation: step from  current + momentum * (current - previous),  keep it
     only if the objective fell.
 
     ``combine(current, previous, momentum)`` gives the extrapolated state, back inside its
-    constraints. For objectives that are minimised and known for the state that a step returns. A
-    failure costs one step: the plain one follows at once. Several runs that share their steps (a
-    vector of objectives) succeed or fail each for itself; ``select(mask, one, other)`` puts a state
-    together.
+    constraints. For objectives that are minimised and known for the state that a step returns. Of
+    several runs (a vector of objectives) ``select(mask, one, other)`` puts a state together.
     """
 
     current: Any
@@ -69,10 +65,9 @@ class Squarem(NamedTuple):
     safeguard.
 
     For steps whose objective belongs to the state that went in. ``pack`` turns a state into one
-    vector in unconstrained
-    coordinates, ``unpack(vector, like)`` turns it back. From  x, F(x), F(F(x)):  r = F(x) - x,  v =
-    F(F(x)) - F(x) - r, a = -|r|/|v|,  next  x - 2 a r + a^2 v;  where the objective there is worse,
-    the plain iterate F(F(x)) goes on instead.
+    unconstrained vector, ``unpack(vector, like)`` turns it back. From  x, F(x), F(F(x)):
+    r = F(x) - x,  v = F(F(x)) - F(x) - r, a = -|r|/|v|,  next  x - 2 a r + a^2 v;  where the
+    objective there is worse, the plain iterate F(F(x)) goes on instead.
     """
 
     current: Any
@@ -83,10 +78,7 @@ class Squarem(NamedTuple):
 
     @property
     def settled(self) -> Any:
-        """The last state that is no worse than every state before it.
-
-        Never an extrapolation that has not been checked.
-        """
+        """The last state that is known to be no worse than every state before it."""
         return self.current if self.fallback is None else self.fallback
 
     @classmethod
@@ -123,8 +115,7 @@ class Squarem(NamedTuple):
             stretch = state.stretch * 4 if alpha == -state.stretch else state.stretch
             if alpha == -1.0:
                 return cls(following, (), None, value, stretch), value
-            return cls(
-                unpack(x0 - 2 * alpha * r + alpha**2 * v, following), (), following, value, stretch
-            ), value
+            far = unpack(x0 - 2 * alpha * r + alpha**2 * v, following)
+            return cls(far, (), following, value, stretch), value
 
         return accelerated

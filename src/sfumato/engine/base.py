@@ -1,9 +1,4 @@
-"""Base class of models whose statistics add up over row blocks.
-
-``InductiveClusterer``: models of features whose statistics add up over row blocks. Hooks:
-``_start``, ``_summarize``, ``_update``, ``_assign``. ``Clusterer`` alone: models that bring their
-own ``_fit`` (pairwise models, consensus, samplers).
-"""
+"""Base class of models of features whose statistics add up over row blocks."""
 
 from __future__ import annotations
 
@@ -27,12 +22,10 @@ __all__ = ["Clusterer", "InductiveClusterer"]
 
 class InductiveClusterer(Clusterer):
     """Models of features with additive statistics: a step is ``_update`` of the sum of
-    ``_summarize`` over row blocks.
+    ``_summarize`` over row blocks, a NamedTuple with an entry ``objective``.
 
-    The statistics are a NamedTuple whose entry ``objective`` is the objective of the state they
-    were taken at. Models that can be accelerated also have ``_pack`` and ``_unpack`` (see
-    ``acceleration.Squarem``). Columns of the rows after the weights (classes, partial labels) reach
-    ``_summarize`` and ``_assign`` as further arguments.
+    Models that can be accelerated also have ``_pack`` and ``_unpack``. Columns of the rows after
+    the weights reach ``_summarize`` and ``_assign`` as further arguments.
     """
 
     _larger = False  # whether the objective is maximised
@@ -68,10 +61,7 @@ class InductiveClusterer(Clusterer):
         return step
 
     def _ready(self, state: State) -> Any:
-        """What a pass over the rows needs of a state, made once for all blocks.
-
-        ``_summarize`` and ``_assign`` get it as their state.
-        """
+        """What ``_summarize`` and ``_assign`` get as a state, made once for all blocks."""
         return state
 
     def _sum(self, rows: Rows, state: State) -> Any:
@@ -96,10 +86,7 @@ class InductiveClusterer(Clusterer):
         return iterate(step, state)
 
     def _prepare(self, X: Array, sample_weight: ArrayLike | None) -> Rows:
-        """Validated features and weights, ready to be cut into blocks.
-
-        Models that centre or scale do it here.
-        """
+        """Validated features and weights, centred and scaled where the model needs that."""
         X = check_features(self, X, reset=True)
         return Rows(X, check_weights(sample_weight, X))
 
@@ -134,10 +121,7 @@ class InductiveClusterer(Clusterer):
     # What is not cut into blocks is small: threads would only wait for each other
     @one_blas_thread()
     def _best_run(self, rows: Rows) -> loop.Run:
-        """The best of ``n_init`` runs.
-
-        With many rows the starts compete on a sample and the winner goes on with all of them.
-        """
+        """The best of ``n_init`` runs, with many rows from the best one on a sample."""
         seeds: Any = as_generator(self.random_state).integers(2**63, size=self.n_init)
         total = weight_of(rows)
         if self._screen is None or rows.shape[0] <= 2 * self._screen:
@@ -147,9 +131,7 @@ class InductiveClusterer(Clusterer):
         return self._run(rows, state, total)
 
     def _ordered(self, run: loop.Run) -> loop.Run:
-        """The run with its clusters in an order that does not depend on the start, for models that
-        have one.
-        """
+        """The run with its clusters in an order that does not depend on the start."""
         return run
 
     def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
@@ -164,25 +146,14 @@ class InductiveClusterer(Clusterer):
     def _finish(self, rows: Rows, run: loop.Run) -> None:
         """Publish the fitted attributes of the winning run."""
         self._state = run.state
-        objective = self._objective(rows, run.state)
-        total = weight_of(rows)
-        self._publish(
-            self._memberships_of(rows, run.state),
-            run._replace(history=self._outer(run.history, total)),
-            self._outer(objective, total),
-        )
-
-    def _memberships_of(self, rows: Rows, state: State) -> Any:
-        """Memberships (n, k) of the fitted rows."""
-        ready = self._ready(state)
-        return rows.map(lambda block, weights, *columns: self._assign(block, ready, *columns))
+        total, ready = weight_of(rows), self._ready(run.state)
+        objective = self._outer(self._objective(rows, run.state), total)
+        U = rows.map(lambda block, weights, *columns: self._assign(block, ready, *columns))
+        self._publish(U, run._replace(history=self._outer(run.history, total)), objective)
 
     def _absorb(self, rows: Rows, first: bool) -> None:
-        """One step of stochastic approximation (Cappe and Moulines 2009): statistics per unit of
-        weight, averaged over batches.
-
-        The first batch, to which the model has just been fitted, only leaves its statistics.
-        """
+        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch, to which
+        the model has just been fitted, only leaves its statistics."""
         state, total = self._state, weight_of(rows)
         stats = self._sum(rows, state)
         self._batches_ = blended(getattr(self, "_batches_", None), stats, total)
@@ -219,19 +190,13 @@ class InductiveClusterer(Clusterer):
     def score(
         self, X: Array, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Objective per unit of weight at the fitted state, with the sign that makes higher
-        better.
-        """
+        """Objective per unit of weight, with the sign that makes higher better."""
         self._check_fitted()
         X = check_features(self, X, reset=False)
-        weights = check_weights(sample_weight, X)
-        rows = self._rows(X, weights)
+        rows = self._rows(X, check_weights(sample_weight, X))
         total = weight_of(rows)
-        return (
-            float(self._outer(self._objective(rows, self._state), total))
-            / total
-            * (1.0 if self._larger else -1.0)
-        )
+        value = float(self._outer(self._objective(rows, self._state), total)) / total
+        return value if self._larger else -value
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

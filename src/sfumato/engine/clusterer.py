@@ -5,7 +5,9 @@ memberships.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
+from inspect import signature
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -26,10 +28,9 @@ from ..array.types import ArrayLike, RandomState
 from ..array.validation import check_number
 from ..array.warn import warn
 from ..data.features import refuse_spread
+from ..memberships import cooccurrence
 from . import loop, structure
 from .levels import Leveled
-
-__all__ = ["Clusterer", "Iterative", "most_clusters"]
 
 
 class Iterative(BaseEstimator):
@@ -55,11 +56,7 @@ class Iterative(BaseEstimator):
 class Clusterer(
     Leveled, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Iterative, ABC
 ):
-    """Base class of all estimators with memberships.
-
-    ``fit`` drops what an earlier fit learnt, checks parameters and data, fits, and sets the fitted
-    attributes. Labels and ``transform`` follow from ``predict_proba``.
-    """
+    """Base class of all estimators with memberships."""
 
     # What the command line must know of a model, as attributes of its class.
     needs_classes: ClassVar[bool] = False  # whether ``fit`` needs ``y``
@@ -67,6 +64,11 @@ class Clusterer(
     # one; "always": the model infers the number; "given": no criterion knows it, give a number
     chooses_n_clusters: ClassVar[str] = "never"
     _evidence_: Any  # kept from the beginning of a fit until memberships are published
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "fit" in vars(cls):
+            cls.fit = remembering(vars(cls)["fit"])  # type: ignore[method-assign]
 
     def __init__(
         self, n_clusters: Any, n_init: int, max_iter: int, tol: float, random_state: RandomState
@@ -136,18 +138,17 @@ class Clusterer(
     def _check_fitted(self) -> None:
         check_is_fitted(self)
 
+    def _has_noise(self) -> bool:
+        """Whether the last column of the memberships is noise."""
+        return getattr(self, "noise", None) is not None
+
     def _forget(self) -> None:
         """Drop what an earlier fit learnt, so that a failed fit leaves an unfitted estimator."""
-        for name in [
-            name for name in vars(self) if name.endswith("_") and not name.startswith("__")
-        ]:
+        for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
 
     def _check_room(self, X: ArrayLike) -> None:
-        """Refuse a fit that needs more memory than there is.
-
-        Keep the evidence until memberships are published.
-        """
+        """Refuse a fit that needs more memory than there is, and keep the evidence."""
         refuse_spread(self, X)
         self._evidence_ = X
         size = InputSize.of(X)
@@ -161,10 +162,7 @@ class Clusterer(
             )
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
-        """Names and bytes of what a fit holds at one time besides the evidence.
-
-        A lower bound: a fit that has room is never refused.
-        """
+        """Names and bytes of what a fit holds besides the evidence, at least."""
         k = min(most_clusters(self.n_clusters), size.n)
         return {
             "a copy of X": size.copy(),
@@ -190,14 +188,14 @@ class Clusterer(
     def _publish(self, memberships: Any, run: loop.Run, objective: float | None = None) -> None:
         """Set the fitted attributes that every estimator has."""
         xp = namespace(memberships)
-        self._drop_levels()
+        for name in ("_fitted_to_", "_levels_", "_scores_", "_coarser_", "_finer_", "_parts_"):
+            self.__dict__.pop(name, None)  # levels of other memberships
         self.n_clusters_ = int(memberships.shape[1])
         self.objective_ = float(run.objective if objective is None else objective)
-        self.history_ = (
-            run.history if objective is None else np.append(run.history, self.objective_)
-        )
-        self.n_iter_ = run.n_iter
-        self.converged_ = run.converged
+        self.history_ = run.history
+        if objective is not None:
+            self.history_ = np.append(run.history, self.objective_)
+        self.n_iter_, self.converged_ = run.n_iter, run.converged
         self.labels_ = xp.argmax(memberships, axis=1)
         self.memberships_ = memberships
         self._assess_structure(memberships)
@@ -209,26 +207,76 @@ class Clusterer(
             )
 
     def _assess_structure(self, memberships: ArrayLike) -> None:
-        """Set ``structure_``, and warn where the evidence does not support confident
-        memberships.
-        """
+        """Set ``structure_``, and warn of memberships that the evidence does not support."""
         given = self.__dict__.pop("_evidence_", None)
         evidence, kind = (None, "") if given is None else self._structure_evidence(given)
         if evidence is None:
             return
-        noise = getattr(self, "noise", None) is not None
+        noise = self._has_noise()
         self.structure_ = structure.assess(evidence, memberships, kind=kind, noise=noise)
         self._warn_about_structure()
 
     def _warn_about_structure(self) -> None:
         found = getattr(self, "structure_", None)
         if found is not None:
-            clusters = self.n_clusters_ - (getattr(self, "noise", None) is not None)
+            clusters = self.n_clusters_ - self._has_noise()
             structure.warn_about_structure(found, self.memberships_, clusters)
 
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
         """The evidence as the structure test reads it, and its kind; None where none applies."""
         return plain_features(evidence), "features"
+
+
+class CooccurrenceIntervals(Clusterer):
+    """Models that can be fitted again to resampled evidence."""
+
+    @abstractmethod
+    def _membership_draws(self, n_draws: int) -> Iterable[np.ndarray]:
+        """Memberships (n, k) of the fitted objects, learnt from resampled evidence."""
+
+    def cooccurrence_interval(
+        self, pairs: ArrayLike, *, n_draws: int = 100, level: float = 0.9
+    ) -> np.ndarray:
+        """Intervals for the chance that two objects belong together, by bootstrap.
+
+        A consensus resamples its partitions. A pairwise model draws similarities from the fitted
+        model, Gaussian around scale * u_i'u_j with variance ``noise_variance_``, and is fitted to
+        them again; it forms all pairs of objects.
+
+        Parameters
+        ----------
+        pairs : array of shape (n_pairs, 2)
+            Indices of fitted objects.
+        n_draws : int
+            Number of resamples.
+        level : float
+            Share of the resamples that the interval holds.
+
+        Returns
+        -------
+        interval : array of shape (n_pairs, 2)
+            Lower and upper end of u_i'u_j.
+        """
+        self._check_fitted()
+        check_number(n_draws, "n_draws", low=2, integer=True)
+        check_number(level, "level", low=0, high=1, strict=True)
+        values = [cooccurrence(draw, pairs) for draw in self._membership_draws(n_draws)]
+        return np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0).T
+
+
+def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """The ``fit``, which keeps what it was given for finer levels (no copy)."""
+    names = signature(fit)
+
+    @wraps(fit)
+    def fitted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = fit(self, *args, **kwargs)
+        given = names.bind(self, *args, **kwargs).arguments
+        given.pop("self")
+        self._fitted_to_ = given | given.pop("kwargs", {})
+        return answer
+
+    return fitted
 
 
 def most_clusters(n_clusters: int | str | Sequence[int]) -> int:

@@ -9,10 +9,10 @@ written here, once for all mixtures.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeAlias
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,27 +21,20 @@ from ..array.rows import Rows, add
 from ..array.types import Array, Weights
 from ..numerics.distances import softmax_columns
 from . import acceleration, loop
-from .growth import ModelCandidate
 from .linked import LinkedRows, free_weights
 from .loop import State
 
-__all__ = ["Component", "Fit", "Likelihood", "Ready", "State", "Stats"]
-
 Stats: TypeAlias = Any  # a NamedTuple of sums over rows, with an entry ``objective``
 Ready: TypeAlias = Any  # what a pass over the rows needs of a state
-
-SINGLE = 5e-7  # gain per object that is rounding alone in float32
-DOUBLE = 1e-13  # and in float64
+_NAN = float("nan")
 
 
 class Component(ABC):
     """Mixtures of ``n_clusters`` clusters of one shape.
 
     A state is a NamedTuple whose arrays have the clusters along their first axis; statistics are a
-    NamedTuple of sums over rows with an entry ``objective``, the log-likelihood. ``setting`` names
-    the candidate: the number of clusters and, in some models, a family or a number of factors.
-    ``pack`` turns a state into one vector without constraints, ``unpack`` turns it back; without
-    them steps are not extrapolated.
+    NamedTuple of sums over rows with an entry ``objective``, the log-likelihood. ``pack`` turns a
+    state into one vector without constraints; without it steps are not extrapolated.
     """
 
     n_clusters: int
@@ -50,7 +43,7 @@ class Component(ABC):
     @property
     @abstractmethod
     def setting(self) -> dict[str, Any]:
-        """What the candidate fixes."""
+        """What names the candidate: the number of clusters, and what else the model varies."""
 
     @property
     def key(self) -> Hashable:
@@ -81,8 +74,15 @@ class Component(ABC):
     @abstractmethod
     def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> Any:
         """The state of weighted groups ``R`` (k, n) of placed objects; ``unit`` is the weight of
-        one object, ``shrink`` whether small groups lean on the others.
-        """
+        one object, ``shrink`` whether small groups lean on the others."""
+
+    def starts(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: Sequence[bool]) -> Any:
+        """The states of several groupings ``R`` (s, k, n)."""
+        return [self.start(X, one, unit, s) for one, s in zip(R, shrink, strict=True)]
+
+    def for_missing(self, state: State) -> tuple[Component, Any]:
+        """The same mixture as it sees rows with missing values."""
+        return self, state
 
     def ready(self, state: State) -> Any:
         """What a pass over the rows needs of a state, made once for all blocks."""
@@ -130,7 +130,7 @@ class Component(ABC):
         return ""
 
     def is_sound(self, state: State, count: float) -> bool:
-        """Whether no cluster has collapsed; of several runs the sound ones are preferred."""
+        """Whether no cluster has collapsed."""
         return not self.failure(state, count)
 
     def has_small(self, state: State, count: float) -> bool:
@@ -175,7 +175,8 @@ class Likelihood:
         summarize, ready = self.component.summarize, self.component.ready(state)
 
         def part(block: Array, w: Weights = None, free: Weights = None, *more: Any) -> Any:
-            return summarize(block, _counted(block, w, free), ready, None, *more)
+            own = w if free is None else free_weights(block.shape[0], w, free)
+            return summarize(block, own, ready, None, *more)
 
         stats = self.rows.sum(part)
         if self.linked is None:
@@ -187,11 +188,8 @@ class Likelihood:
     def _couple(self, ready: Ready) -> tuple[np.ndarray, float]:
         """Memberships (m, k) of linked rows, and their part of the log-likelihood."""
         assert self.linked is not None
-
-        def logits(block: Array) -> np.ndarray:
-            return to_numpy(self.component.logits(block, ready)).T.astype(np.float64)
-
-        return self.linked.couple(logits)
+        logits = self.component.logits
+        return self.linked.couple(lambda b: to_numpy(logits(b, ready)).T.astype(np.float64))
 
     def step(self, state: State) -> tuple[Any, float]:
         """One step of EM, and the objective of the state that went in."""
@@ -201,8 +199,10 @@ class Likelihood:
 
     def run(self, state: State, max_iter: int, tol: float) -> loop.Run:
         """Accelerated EM until a step gains less than ``tol`` for each unit of weight."""
-        tol = max(tol, SINGLE if "float32" in str(self.rows.dtype) else DOUBLE)
-        if (whole := self._whole()) is not None:
+        # A smaller gain for each object is rounding alone.
+        tol = max(tol, 5e-7 if "float32" in str(self.rows.dtype) else 1e-13)
+        whole = self._whole
+        if whole is not None:
             return loop.at_once(lambda: whole.run(state, max_iter, tol * self.total))
         pack = self.component.pack
         iterate = partial(loop.iterate, max_iter=max_iter, tol=tol, relative_to=self.total)
@@ -214,50 +214,45 @@ class Likelihood:
 
     def steps(self, state: State, n_steps: int) -> tuple[Any, float]:
         """The state after some plain steps, and the objective one step before the end."""
-        if (whole := self._whole()) is not None:
-            return whole.steps(state, n_steps)
+        if self._whole is not None:
+            run = self._whole.run(state, n_steps, -1.0)
+            return run.state, float(run.objective)
         value = -np.inf
         for _ in range(n_steps):
             state, value = self.step(state)
         return state, value
 
+    @cached_property
     def _whole(self) -> Any:
         return None if self.linked is not None else self.component.whole(self.rows)
 
-    def memberships(self, state: State, dtype: Any = None) -> Any:
+    def memberships(self, state: State) -> Any:
         """Memberships (n, k) of all rows."""
         posterior, ready = self.component.posterior, self.component.ready(state)
 
         def part(block: Array, w: Weights = None, free: Weights = None, *more: Any) -> Any:
-            U = posterior(block, ready, *more)[0]
-            return U if dtype is None else U.astype(dtype)
+            return posterior(block, ready, *more)[0]
 
         U = self.rows.map(part)
         if self.linked is not None:
             U[self.linked.links.rows] = self._couple(ready)[0]
         return U
 
+    @cached_property
     def log_volume(self) -> float:
         """What the log-likelihood gains by the change of coordinates, over all rows."""
-        volumes = self.component.log_volumes
 
         def part(block: Array, w: Weights = None, *_: Any) -> tuple[float]:
-            mass = block.shape[0] if w is None else float(np.sum(to_numpy(w)))
-            found = volumes(block)
-            return (
-                (float(found @ (np.ones(len(found)) if w is None else w)),)
-                if np.ndim(found)
-                else (float(found) * mass,)
-            )
+            own = np.ones(block.shape[0]) if w is None else to_numpy(w)
+            return (float(np.sum(own * self.component.log_volumes(block))),)
 
         return float(self.rows.sum(part)[0])
 
     def rating(self, state: State) -> tuple[float, float]:
         """The log-likelihood without the change of coordinates, and the sum of the logarithms of
-        every object's largest membership, both weighted.
-        """
-        if (whole := self._whole()) is not None:
-            return whole.levels(state)
+        every object's largest membership, both weighted."""
+        if self._whole is not None:
+            return self._whole.levels(state)
         posterior, ready = self.component.posterior, self.component.ready(state)
 
         def part(block: Array, w: Weights = None, free: Weights = None, *more: Any) -> Any:
@@ -270,6 +265,107 @@ class Likelihood:
             U, more = self._couple(ready)
             value, sure = value + more, sure + float(self.linked.weights @ np.log(U.max(axis=1)))
         return value, sure
+
+
+class ModelCandidate(NamedTuple):
+    """One setting that was tried: criteria (lower is better), or NaN and why it failed.
+
+    ``setting`` has the number of clusters and, in some models, a shape: a family of covariances or
+    a number of factors.
+    """
+
+    setting: dict[str, Any]
+    bic: float = _NAN
+    icl: float = _NAN
+    aic: float = _NAN
+    log_likelihood: float = _NAN
+    n_parameters: int = 0
+    reason: str = ""
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters."""
+        return int(self.setting["n_clusters"])
+
+    @property
+    def covariance_type(self) -> str:
+        """Family of the covariances, "" in models that have none."""
+        return str(self.setting.get("covariance_type", ""))
+
+    @property
+    def shape(self) -> str:
+        """What the setting says beside the number of clusters, in words."""
+        others = {key: value for key, value in self.setting.items() if key != "n_clusters"}
+        if set(others) <= {"covariance_type"}:
+            return self.covariance_type or "all"
+        return ", ".join(f"{key} {value}" for key, value in others.items())
+
+    def failed(self, reason: str) -> ModelCandidate:
+        """The same setting without criteria, so that it neither wins nor has a probability."""
+        return self._replace(bic=_NAN, icl=_NAN, aic=_NAN, log_likelihood=_NAN, reason=reason)
+
+
+class ModelSearch(Sequence[ModelCandidate]):
+    """The candidates of a search in the order they were tried; prints as a table like mclust's.
+
+    ``criterion`` is what was minimised, ``n_objects`` how many objects all were compared on.
+    """
+
+    def __init__(
+        self, candidates: Sequence[ModelCandidate], criterion: str, n_objects: int | None = None
+    ) -> None:
+        self.candidates, self.criterion = tuple(candidates), criterion
+        self.n_objects = n_objects
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.candidates[index]
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def best(self, n: int = 3) -> list[ModelCandidate]:
+        """The ``n`` best candidates, best first; equal ones by their number of parameters."""
+        sound = [row for row in self.candidates if np.isfinite(self._value(row))]
+        return sorted(sound, key=lambda row: (self._value(row), row.n_parameters))[:n]
+
+    def table(self) -> tuple[list[int], list[str], np.ndarray]:
+        """Sizes, shapes, and the criterion (sizes, shapes), NaN where a fit failed."""
+        sizes = sorted({row.n_clusters for row in self.candidates})
+        shapes = list(dict.fromkeys(row.shape for row in self.candidates))
+        values = np.full((len(sizes), len(shapes)), np.nan)
+        for row in self.candidates:
+            values[sizes.index(row.n_clusters), shapes.index(row.shape)] = self._value(row)
+        return sizes, shapes, values
+
+    def best_of_each(self) -> dict[int, ModelCandidate]:
+        """For every number of clusters the best candidate, a failed one if all failed."""
+        best: dict[int, ModelCandidate] = {}
+        for row in sorted(self.candidates, key=lambda row: row.n_clusters):
+            held = best.setdefault(row.n_clusters, row)
+            if np.isnan(self._value(held)) or self._value(row) < self._value(held):
+                best[row.n_clusters] = row
+        return best
+
+    def _value(self, row: ModelCandidate) -> float:
+        return float(getattr(row, self.criterion))
+
+    def __repr__(self) -> str:
+        sizes, shapes, values = self.table()
+        width = max(11, *(len(name) + 2 for name in shapes))
+        on = "" if self.n_objects is None else f" of {self.n_objects} objects"
+        lines = [f"{self.criterion.upper()}{on} (lower is better):"]
+        cells = np.where(np.isfinite(values), np.char.mod("%.3f", values), "NA")
+        for start in range(0, len(shapes), 7):
+            part = slice(start, start + 7)
+            lines.append("k".rjust(3) + "".join(name.rjust(width) for name in shapes[part]))
+            lines += [
+                f"{k:3d}" + "".join(cell.rjust(width) for cell in row[part])
+                for k, row in zip(sizes, cells.tolist(), strict=True)
+            ]
+        best = ", ".join(
+            f"{row.shape},{row.n_clusters} {self._value(row):.3f}" for row in self.best()
+        )
+        return "\n".join([*lines, f"best three: {best}"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +383,7 @@ class Fit:
         if not keep_order:
             run = run._replace(state=component.ordered(run.state))
         inner, sure = likelihood.rating(run.state)
-        value, p = inner + likelihood.log_volume(), component.n_parameters()
+        value, p = inner + likelihood.log_volume, component.n_parameters()
         run = run._replace(objective=value + component.log_prior(run.state))
         share = likelihood.count / likelihood.total
         deviance, log_n = -2.0 * value * share, float(np.log(likelihood.count))
@@ -301,7 +397,6 @@ class Fit:
         """A criterion, NaN where the candidate failed."""
         return float(getattr(self.candidate, criterion))
 
-
-def _counted(block: Array, weights: Weights, free: Weights) -> Any:
-    """Weights of the rows that are free of links; None where all count alike."""
-    return weights if free is None else free_weights(block.shape[0], weights, free)
+    def doubt(self) -> float:
+        """Twice the log-likelihood that the fit owes to thin clusters of few objects."""
+        return self.likelihood.component.doubt(self.run.state, self.likelihood.count)

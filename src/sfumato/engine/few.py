@@ -10,7 +10,7 @@ distributions: the long tail of one group is far from the rest as well. Their nu
 whose last split lowers log W most beyond what it does in uniform clouds (largest z would split the
 45 flowers of a third of iris into 9, this into 2). Of 12 to 49 objects in 1 to 5 dimensions it cut
 0.2 % of normal, 1.5 % of uniform, 4 % of exponential and 24 % of log-normal noise (480 draws each;
-without the skewed clouds 10 % and 45 % of the latter two). ``SKEWED`` was chosen on exponential
+without the skewed clouds 10 % and 45 % of the latter two). ``skewed`` was chosen on exponential
 noise, groups eight deviations apart and iris, of other draws; the rule for the number on the latter
 two.
 """
@@ -18,23 +18,30 @@ two.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.cluster.hierarchy import linkage
 
 from ..array.warn import warn
-from .structure import FEWEST, LEVEL, SMALLEST
+from .structure import FEWEST, LEVEL, SMALLEST, count_distinct
 
-__all__ = ["distinct_rows", "few_scores", "has_few", "number_of_few"]
 
-DRAWS = 99
-SKEWED = 1.5  # times the skewness of few objects, which lies below that of what they come from
-LEAST_SKEWED, MOST_SKEWED = 0.1, 2.0  # nearly normal, and exponential
-OBJECTS = 5  # least mean number of objects in a cluster
-MOST = 20  # clusters
-LOOK = 1000  # rows that are compared first
+class Tuning(NamedTuple):
+    """What few objects are compared with (docs/thresholds.md)."""
+
+    draws: int = 99  # clouds: a level of 0.05 exactly
+    # Times the skewness of few objects, which lies below that of what they come from; at least
+    # nearly normal, at most exponential.
+    skewed: float = 1.5
+    least_skewed: float = 0.1
+    most_skewed: float = 2.0
+    objects: int = 5  # least mean number of objects in a cluster
+    most: int = 20  # clusters
+
+
+TUNING = Tuning()
 
 
 def few_scores(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
@@ -47,7 +54,7 @@ def few_scores(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
         copies = np.rint(weights) if np.all(weights == np.rint(weights)) else weights > 0
         X = np.repeat(X, np.minimum(copies, len(X)).astype(int), axis=0)
     S = _principal(X)
-    largest = min(max(2, min(len(S) // OBJECTS, MOST)), len(np.unique(S, axis=0)))
+    largest = min(max(2, min(len(S) // TUNING.objects, TUNING.most)), len(np.unique(S, axis=0)))
     if largest < 2 or len(S) < 3:
         return np.zeros(1)
     low, high = S.min(axis=0), S.max(axis=0)
@@ -62,7 +69,7 @@ def _beside(
 ) -> tuple[np.ndarray, bool]:
     """By how much log W lies below that of the clouds drawn, and whether beyond 95 of 100."""
     rng = np.random.default_rng(0)
-    null = np.array([_scatter(draw(rng), largest) for _ in range(DRAWS)])
+    null = np.array([_scatter(draw(rng), largest) for _ in range(TUNING.draws)])
     mean, deviation = null.mean(axis=0), np.maximum(null.std(axis=0, ddof=1), 1e-12)
     highest = ((mean - null) / deviation).max(axis=1)
     below = mean - _scatter(S, largest)
@@ -76,19 +83,20 @@ def _skewed_clouds(S: np.ndarray) -> Callable[[np.random.Generator], np.ndarray]
     unit = S / np.maximum(deviation, np.finfo(float).tiny)
     skewness = np.abs(np.mean(unit**3, axis=0))
     # The gamma distribution of shape 4 / g^2 has skewness g; its sign does not change scatter.
-    shape = 4.0 / np.clip(SKEWED * skewness, LEAST_SKEWED, MOST_SKEWED) ** 2
+    wider = np.clip(TUNING.skewed * skewness, TUNING.least_skewed, TUNING.most_skewed)
+    shape = 4.0 / wider**2
     scale = deviation / np.sqrt(shape)
     return lambda rng: rng.gamma(shape, scale, S.shape)
 
 
 def has_few(X: Any) -> bool:
     """Whether there are too few objects, or different ones, for densities to be compared."""
-    return X.shape[0] < FEWEST or distinct_rows(X, SMALLEST) < SMALLEST
+    return X.shape[0] < FEWEST or count_distinct(X, SMALLEST) < SMALLEST
 
 
 def number_of_few(X: Any, weights: np.ndarray | None = None) -> int:
     """The number of clusters of a few objects; a warning where it is one."""
-    step = max(1, X.shape[0] // LOOK)  # many objects are copies here
+    step = max(1, X.shape[0] // 1000)  # many objects are copies here
     scores = few_scores(X[::step], None if weights is None else weights[::step])
     found = int(np.argmax(scores)) + 1
     if found == 1 < X.shape[0]:
@@ -101,8 +109,7 @@ def number_of_few(X: Any, weights: np.ndarray | None = None) -> int:
 
 def _principal(X: np.ndarray) -> np.ndarray:
     """Objects on their principal axes, in units of the largest reach; missing values in the
-    middle.
-    """
+    middle."""
     seen = ~np.isnan(X)
     X = X / max(float(np.abs(X[seen]).max(initial=0.0)), np.finfo(float).tiny)
     mean = np.where(seen, X, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
@@ -118,14 +125,3 @@ def _scatter(S: np.ndarray, largest: int) -> np.ndarray:
     """Logarithms of the share of the scatter within 2, ..., ``largest`` clusters."""
     within = np.append(np.cumsum(linkage(S, "ward")[:, 2] ** 2)[::-1], 0.0)
     return np.log(np.maximum(within[1:largest] / within[0], 1e-12))
-
-
-def distinct_rows(X: Any, most: int) -> int:
-    """Number of different rows, or ``most`` where there are more."""
-    if not isinstance(X, np.ndarray):
-        return most
-    for rows in (X[:LOOK], X):
-        found = len(np.unique(rows, axis=0))
-        if found >= most:
-            return most
-    return found

@@ -12,13 +12,10 @@ from ..array.memory import reserve
 from ..numerics.eigen import waited
 from ..similarity import gaussian
 
-__all__ = ["KernelSpace"]
-
 
 class KernelSpace(NamedTuple):
     """Rows by their kernel f(X, Y) with the known objects, which a projection (n, r) turns into
-    coordinates.
-    """
+    coordinates."""
 
     function: Callable[..., Any]
     known: Any

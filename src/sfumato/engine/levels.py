@@ -15,10 +15,8 @@ by the sizes of the parts where all v are zero. So the answer itself is one of t
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Callable, Mapping
-from functools import wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,18 +27,14 @@ from ..array.types import ArrayLike
 from ..array.validation import check_number
 from .numbers import eigengap, misfit, noise_level, penalized_eigengap
 
-__all__ = ["Level", "Leveled", "Refinement", "merged", "own_scores", "refine", "regroup"]
-
-GONE = " (a saved model has the finer levels that were looked at before it was saved)"
 TIE = 1e-9  # overlaps that differ by less are equal: rounding must not choose among them
 
 
 class Level(NamedTuple):
     """One of the nested soft clusterings of a fitted model.
 
-    ``parents[s]`` is the column at this level of column s of the finest level. ``shown`` says that
-    the level is worth looking at: its score is a local maximum, above what noise would have (where
-    none is, the answer itself is shown).
+    ``parents[s]`` is the column at this level of column s of the finest level. A level is ``shown``
+    if its score is a local maximum above that of noise; the answer itself where none is.
     """
 
     n_clusters: int
@@ -88,10 +82,7 @@ def merged(
     products: np.ndarray, within: ArrayLike | None = None, noise: bool = False
 ) -> list[np.ndarray]:
     """For K, K - 1, ... clusters the column of each of K columns, from their products U'U (K, K).
-
-    Columns of one cluster ``within`` merge before others do. The last column is left alone if it
-    is ``noise``.
-    """
+    Columns of one cluster ``within`` merge before others; a last one of ``noise`` never does."""
     G = np.array(products, dtype=np.float64)
     group = np.arange(len(G)) if within is None else np.asarray(within)
     maps = [np.arange(len(G))]
@@ -159,10 +150,7 @@ def sizes(U: Any, weights: np.ndarray | None) -> np.ndarray:
 
 
 def own_scores(U: Any, maps: list[np.ndarray], weights: np.ndarray | None) -> dict[int, float]:
-    """Scores of levels where the similarity of two objects is their chance to belong together.
-
-    The similarity is U U', U the memberships at the finest of the levels ``maps``.
-    """
+    """Scores of the levels ``maps`` of U for the similarity U U', the chance to belong together."""
     U = to_numpy(U).astype(np.float64)
     root = np.ones(len(U)) if weights is None else np.sqrt(weights)
     degree = U @ (root**2 @ U)
@@ -179,32 +167,14 @@ def own_scores(U: Any, maps: list[np.ndarray], weights: np.ndarray | None) -> di
     return scores
 
 
-def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """The ``fit``, which keeps what it was given for finer levels (no copy)."""
-    signature = inspect.signature(fit)
-
-    @wraps(fit)
-    def fitted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        answer = fit(self, *args, **kwargs)
-        given = signature.bind(self, *args, **kwargs).arguments
-        given.pop("self")
-        self._fitted_to_ = given | given.pop("kwargs", {})
-        return answer
-
-    return fitted
-
-
 class Leveled:
     """Estimators whose memberships have coarser and finer levels."""
 
     memberships_: Any
+    _has_noise: Callable[[], bool]
+    _check_fitted: Callable[[], None]
     _fitted_to_: dict[str, Any]  # the arguments of ``fit``; not in a saved model
     _levels_: tuple[Level, ...]
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "fit" in vars(cls):
-            cls.fit = remembering(vars(cls)["fit"])  # type: ignore[attr-defined]
 
     @property
     def levels_(self) -> tuple[Level, ...]:
@@ -212,7 +182,7 @@ class Leveled:
 
         The first access may fit a finer model.
         """
-        self._check_fitted()  # type: ignore[attr-defined]
+        self._check_fitted()
         if not hasattr(self, "_levels_"):
             self._levels_ = self._all_levels()
         return self._levels_
@@ -230,7 +200,7 @@ class Leveled:
         -------
         memberships : array of shape (n, n_clusters)
         """
-        self._check_fitted()  # type: ignore[attr-defined]
+        self._check_fitted()
         return self._at_level(self.memberships_, n_clusters, lambda finer: finer.model.memberships_)
 
     def _at_level(self, U: Any, n_clusters: int | None, finer: Callable[[Refinement], Any]) -> Any:
@@ -246,10 +216,11 @@ class Leveled:
         found = self._finer() if n_clusters > k else None
         largest = k if found is None else len(found.parents)
         if found is None or n_clusters > largest:
+            gone = " (a saved model has the finer levels that were looked at before it was saved)"
+            gone = "" if hasattr(self, "_fitted_to_") else gone
             raise ValueError(
                 f"n_clusters must be between {1 + self._has_noise()} and {largest}, the levels of "
-                f"this model, got {n_clusters}: fit with more clusters"
-                + (GONE if not hasattr(self, "_fitted_to_") else "")
+                f"this model, got {n_clusters}: fit with more clusters" + gone
             )
         fine = found.memberships(U, finer(found))
         return regroup(fine, self._parts(found)[largest - n_clusters])
@@ -302,10 +273,7 @@ class Leveled:
         return self._parts_[: len(finer.parents) - self.memberships_.shape[1] + 1]
 
     def _finest(self) -> int:
-        """The largest number of clusters that the evidence of the model supports.
-
-        That of the fit, or a larger one whose score is a local maximum above that of noise.
-        """
+        """The number of the fit, or a larger one whose score is a maximum above that of noise."""
         own = self.memberships_.shape[1] - self._has_noise()
         if getattr(self, "init", None) is not None:  # memberships in so many clusters were given
             return own
@@ -314,9 +282,6 @@ class Leveled:
     def _level_scores(self) -> Mapping[int, float]:
         """Scores of numbers of clusters by the evidence of the model; empty where it has none."""
         return {}
-
-    def _has_noise(self) -> bool:
-        return getattr(self, "noise", None) is not None
 
     def _object_masses(self) -> np.ndarray | None:
         """Weights of the fitted objects, None if all are one."""
@@ -327,11 +292,6 @@ class Leveled:
         """The score up to which a number of clusters may be noise."""
         masses = self._object_masses()
         return noise_level(len(self.memberships_) if masses is None else float(masses.sum()))
-
-    def _drop_levels(self) -> None:
-        """What belongs to other memberships."""
-        for name in ("_fitted_to_", "_levels_", "_scores_", "_coarser_", "_finer_", "_parts_"):
-            self.__dict__.pop(name, None)
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the evidence. Finer levels go along where they were looked at before."""
@@ -344,8 +304,7 @@ class Leveled:
 
 def local_maxima(scores: Mapping[int, float], least: float = 0.0) -> set[int]:
     """Numbers of clusters whose score is above ``least`` and that of the number before, and not
-    below that of the next.
-    """
+    below that of the next."""
     numbers = sorted(scores)
     values = np.array([-np.inf, *(scores[n] for n in numbers), -np.inf])
     best = (values[1:-1] > values[:-2]) & (values[1:-1] >= values[2:])

@@ -8,6 +8,18 @@ with a pull above zero together and below zero apart. Units joined by pulls are 
 known label only adds to the log-probabilities of those that it pulls. The marginals of a piece are
 exact as long as its labels have few joint states; beyond, mean field from a greedy labelling, the
 surest unit first.
+
+``keep_links`` gives memberships under which every link without a weight is kept, wherever labels
+can keep them all. Units that must be apart are neighbours in a graph, of which every connected
+piece is coloured by itself: labels z maximise
+
+    sum over units of log u_a(z_a)     subject to  z_a != z_b  for neighbours a and b
+
+Finding any such labels is hard in the worst case (colouring a graph), so the search tries the unit
+with the fewest labels left first (Brelaz 1979) and goes back at most ``MOST_TRIALS`` times; then
+two labels are exchanged along chains of neighbours (Kempe 1879) while that raises the sum. No unit
+would then change its label alone: its memberships given the labels of its neighbours, which are its
+own without the labels that these have, agree with the labels.
 """
 
 from __future__ import annotations
@@ -19,17 +31,16 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from ..array.arrays import is_numpy
+from ..array.arrays import is_numpy, namespace, to_numpy
 from ..array.rows import Rows
 from ..array.types import Weights
 from ..data.constraints import Known
-
-__all__ = ["HARD", "Linked", "LinkedRows", "Pieces", "free_weights"]
+from ..numerics.operators import like
 
 HARD = 1e6  # pull, in nats, of a pair without a weight: no likelihood of a few objects outweighs it
 MOST_STATES = 4096  # joint states of a piece that are enumerated
-N_SWEEPS = 100
-SETTLED = 1e-9  # largest change of a membership at which mean field stops
+MOST_TRIALS = 20_000  # labels that a search through one piece tries
+LEAST = 1e-300  # membership that counts as none: its logarithm is a number
 
 
 class Pieces(NamedTuple):
@@ -101,13 +112,13 @@ class Linked(NamedTuple):
         kept = A[known, own]
         A[known] = -10.0 * HARD * self.labels.size
         A[known, own] = kept
-        R, value = _softmax(A), 0.0
+        (R, levels), value = _softmax(A), 0.0
         alone = np.ones(len(A), dtype=bool)
         for same in self.pieces:
             alone[same.units] = False
             R[same.units], part = _of_pieces(A[same.units], same.pull)
             value += part
-        return R[self.unit], value + float(_log_sums(A[alone]).sum())
+        return R[self.unit], value + float(levels[alone].sum())
 
 
 class LinkedRows(NamedTuple):
@@ -180,16 +191,13 @@ def _pieces(ends: np.ndarray, pull: np.ndarray, size: int) -> tuple[Pieces, ...]
     )
 
 
-def _softmax(A: np.ndarray) -> np.ndarray:
-    """Shares exp(A) of every row; SciPy's takes ten times as long for the few rows of a link."""
-    E = np.exp(A - A.max(axis=1, keepdims=True))
-    return E / E.sum(axis=1, keepdims=True)
-
-
-def _log_sums(A: np.ndarray) -> np.ndarray:
-    """Logarithms (s,) of the sums of exp(A) over every row."""
-    top = A.max(axis=1)
-    return np.log(np.exp(A - top[:, None]).sum(axis=1)) + top
+def _softmax(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Shares exp(A) of every row, and the logarithms of the sums of exp(A); SciPy's take ten times
+    as long for the few rows of a link."""
+    top = A.max(axis=1, keepdims=True)
+    E = np.exp(A - top)
+    total = E.sum(axis=1, keepdims=True)
+    return E / total, (np.log(total) + top)[:, 0]
 
 
 def _of_pieces(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
@@ -202,8 +210,7 @@ def _of_pieces(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
 
 def _exact(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
     """Marginals (g, s, k) over all k^s labellings of each piece, and the logarithm of the product
-    of their sums.
-    """
+    of their sums."""
     g, s, k = A.shape
     T: Any = np.zeros((g,) + (k,) * s)
     for a in range(s):
@@ -213,8 +220,8 @@ def _exact(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
                 both = pull[:, a, b, None, None] * np.eye(k)
                 shape = (1,) * a + (k,) + (1,) * (b - a - 1) + (k,) + (1,) * (s - 1 - b)
                 T = T + both.reshape((g, *shape))
-    values = _log_sums(T.reshape(g, -1))
-    P = np.exp(T - values.reshape((g,) + (1,) * s))
+    flat, values = _softmax(T.reshape(g, -1))
+    P = flat.reshape(T.shape)
     marginals = [P.sum(axis=tuple(c + 1 for c in range(s) if c != a)) for a in range(s)]
     return np.stack(marginals, axis=1), float(values.sum())
 
@@ -226,12 +233,165 @@ def _mean_field(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
     two = np.partition(A, -2, axis=1)[:, -2:] if k > 1 else np.zeros((s, 2))
     for a in np.argsort(two[:, 0] - two[:, 1], kind="stable"):
         R[a, np.argmax(A[a] + pull[a] @ R)] = 1.0
-    for _ in range(N_SWEEPS):
+    for _ in range(100):
         before = R.copy()
         for a in range(s):
-            R[a] = _softmax((A[a] + pull[a] @ R)[None])[0]
-        if np.abs(R - before).max() <= SETTLED:
+            R[a] = _softmax((A[a] + pull[a] @ R)[None])[0][0]
+        if np.abs(R - before).max() <= 1e-9:
             break
     entropy = -np.sum(R * np.log(np.maximum(R, np.finfo(float).tiny)))
     value = float(np.sum(R * A) + 0.5 * np.sum(pull * (R @ R.T)) + entropy)
     return R, value
+
+
+def keep_links(known: Known, U: np.ndarray) -> np.ndarray:
+    """Memberships (n, k) whose labels keep all links, nearest to ``U``; ``U`` itself if it does.
+
+    A piece whose links no labels were found to keep is left as it is.
+    """
+    if known.links is None:
+        return U
+    n, k = U.shape
+    component = np.arange(n) if known.component is None else known.component
+    _, first, unit = np.unique(component, return_index=True, return_inverse=True)
+    V = U[first]
+    if (V[unit] != U).any():  # rows of a unit that was no object of the model
+        V = np.zeros_like(V)
+        np.add.at(V, unit, U)
+        V /= V.sum(axis=1, keepdims=True)
+    labels = np.full(len(V), -1)
+    if known.labels is not None:
+        labels[unit] = known.labels
+    for units, beside in _broken_pieces(known, unit, V.argmax(axis=1)):
+        found = colouring(np.log(np.maximum(V[units], LEAST)), beside, labels[units])
+        if found is not None:
+            V[units] = _given_neighbours(V[units], beside, found)
+    return U if (V[unit] == U).all() else V[unit]
+
+
+def _broken_pieces(
+    known: Known, unit: np.ndarray, labels: np.ndarray
+) -> list[tuple[np.ndarray, list[np.ndarray]]]:
+    """Pieces of units apart in which two neighbours share a label, each with its neighbours."""
+    if known.pairs is None or known.weights is None:
+        return []
+    apart = unit[known.pairs[np.isnan(known.weights)]]
+    broken = apart[labels[apart[:, 0]] == labels[apart[:, 1]], 0]
+    if not broken.size:
+        return []
+    size, both = labels.size, np.vstack([apart, apart[:, ::-1]])
+    graph = sp.csr_array((np.ones(len(both)), (both[:, 0], both[:, 1])), shape=(size, size))
+    piece, pieces = connected_components(graph, directed=False)[1], []
+    for number in np.unique(piece[broken]):
+        units = np.flatnonzero(piece == number)
+        rows = graph[units][:, units]
+        pieces.append((units, np.split(rows.indices, rows.indptr[1:-1])))
+    return pieces
+
+
+def colouring(
+    preference: np.ndarray, beside: list[np.ndarray], labels: np.ndarray
+) -> np.ndarray | None:
+    """Labels (s,) under which neighbours differ, of a large sum of ``preference`` (s, k).
+
+    ``beside`` holds the neighbours of every unit; ``labels`` (s,) are known ones, -1 elsewhere.
+    None where there are none, or where the search gave up.
+    """
+    preference = preference.copy()
+    known = np.flatnonzero(labels >= 0)
+    kept = preference[known, labels[known]]
+    preference[known] = -np.inf
+    preference[known, labels[known]] = np.maximum(kept, np.log(LEAST))
+    z = _first(preference, beside)
+    if z is None:
+        return None
+    while _exchange(z, preference, beside):
+        pass
+    return z
+
+
+def _first(preference: np.ndarray, beside: list[np.ndarray]) -> np.ndarray | None:
+    """Labels by going through the units, the one with the fewest labels left first, and back."""
+    s, k = preference.shape
+    ranked = np.argsort(-preference, axis=1, kind="stable")
+    two = np.sort(preference, axis=1)[:, -2:]
+    margin = two[:, -1] - two[:, 0]  # infinite where the label is known
+    z = np.full(s, -1)
+    taken = np.zeros((s, k), dtype=np.intp) + np.isneginf(preference)
+    stack: list[tuple[int, int]] = []  # units that have a label, and its place in their ranks
+    a, place = _next(z, taken, margin), 0
+    for _ in range(MOST_TRIALS + s):
+        while place < k and taken[a, ranked[a, place]]:
+            place += 1
+        if place < k:
+            z[a] = ranked[a, place]
+            taken[beside[a], z[a]] += 1
+            stack.append((a, place))
+            if len(stack) == s:
+                return z
+            a, place = _next(z, taken, margin), 0
+        elif stack:
+            a, place = stack.pop()
+            taken[beside[a], z[a]] -= 1
+            z[a], place = -1, place + 1
+        else:
+            return None
+    return None
+
+
+def _next(z: np.ndarray, taken: np.ndarray, margin: np.ndarray) -> int:
+    """The unit without a label that has the fewest left; of several, the surest."""
+    free = np.flatnonzero(z < 0)
+    left = (taken[free] == 0).sum(axis=1)
+    few = free[left == left.min()]
+    return int(few[np.argmax(margin[few])])
+
+
+def _exchange(z: np.ndarray, preference: np.ndarray, beside: list[np.ndarray]) -> bool:
+    """Exchange two labels along every chain where that raises the preference; whether any did."""
+    raised = False
+    for a in range(len(z)):
+        for label in np.argsort(-preference[a], kind="stable"):
+            if label == z[a]:
+                break  # the others are worse for the unit; another end of a chain may ask for it
+            chain = _chain(a, int(label), z, beside)
+            other = np.where(z[chain] == label, z[a], label)
+            gain = preference[chain, other].sum() - preference[chain, z[chain]].sum()
+            if gain > 1e-9:
+                z[chain] = other
+                raised = True
+                break
+    return raised
+
+
+def _chain(a: int, label: int, z: np.ndarray, beside: list[np.ndarray]) -> np.ndarray:
+    """Units with the label of ``a`` or ``label`` that neighbours of these two connect to it."""
+    pair, seen, waiting = (z[a], label), {a}, [a]
+    while waiting:
+        for b in beside[waiting.pop()].tolist():
+            if b not in seen and z[b] in pair:
+                seen.add(b)
+                waiting.append(b)
+    return np.fromiter(seen, dtype=np.intp)
+
+
+def _given_neighbours(V: np.ndarray, beside: list[np.ndarray], z: np.ndarray) -> np.ndarray:
+    """Memberships without the labels of the neighbours, divided by their sums."""
+    V = V.copy()
+    for a, near in enumerate(beside):
+        V[a, z[near]] = 0.0
+    # Ties, known labels and units that belonged to their neighbours' clusters only.
+    other = (V.argmax(axis=1) != z) | (V.sum(axis=1) < LEAST)
+    V[other] = np.eye(V.shape[1], dtype=V.dtype)[z[other]]
+    return V / V.sum(axis=1, keepdims=True)
+
+
+def publish_kept(model: Any, known: Known) -> None:
+    """Give a fitted ``model`` memberships that keep the links, and warn of those that are not."""
+    U = model.memberships_
+    if known.links is not None:
+        kept = keep_links(known, given := to_numpy(U))
+        if kept is not given:
+            model.memberships_ = U = like(U, kept)
+            model.labels_ = namespace(U).argmax(U, axis=1)
+    known.warn_of_broken(model.labels_)

@@ -1,13 +1,9 @@
-"""One loop for every model.
-
-Tolerance, history, progress, checkpoints, and the best of several runs.
+"""One loop for every model: tolerance, history, progress, checkpoints, the best of several runs.
 
 A *step* is ``step(state) -> (state, objective)`` and never makes the objective worse. ``objective``
 belongs to the state that comes back or, where knowing that would cost another pass over the data
 (EM), to the state that went in; the loop works with either. An objective may also be a vector, one
 entry for each of several runs that share their passes.
-
-``acceleration`` has wrappers around a step that need fewer of them.
 """
 
 from __future__ import annotations
@@ -20,18 +16,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from ..array.types import ArrayLike
-
-__all__ = [
-    "Moving",
-    "Run",
-    "at_once",
-    "best",
-    "checkpoints",
-    "iterate",
-    "progress",
-    "replay",
-    "tell",
-]
 
 State: TypeAlias = Any  # a NamedTuple of arrays
 Step = Callable[[Any], tuple[Any, Any]]
@@ -64,12 +48,8 @@ def progress(listener: Callable[[int, int, float], None]) -> Iterator[None]:
 
 @contextmanager
 def checkpoints(keeper: Any) -> Iterator[None]:
-    """Within this context every outermost loop starts from ``keeper.recall(state)`` and reports its
-    states to ``keeper``.
-
-    ``recall`` gives the number of the loop among those with such a state, and the state and history
-    to go on from; ``keep(number, state, history)`` is called after every step. Loops inside a step
-    are part of that step.
+    """Within this context every outermost loop starts from ``keeper.recall(state)``, the number of
+    the loop, state and history, and calls ``keeper.keep(number, state, history)`` after every step.
     """
     token = _keeper.set(keeper)
     try:
@@ -141,19 +121,14 @@ class Moving(NamedTuple):
 
 
 def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any], Any]) -> Run:
-    """``solve(evaluate)``, for solvers that do not show their state.
-
-    The values of ``evaluate`` are kept instead. A deterministic solver that is started again
-    evaluates the same points in the same order; it is given the stored values at once, and so
-    arrives where it was stopped.
-    """
+    """``solve(evaluate)``, for deterministic solvers that do not show their state: the values of
+    ``evaluate`` are kept, and given again to a solver that goes on."""
     report, keeper = _listener.get(), _keeper.get()
     place, known, history = (0, None, []) if keeper is None else keeper.recall(None)
     if isinstance(known, Run):
         return known
     given: list[Any] = list(known or ())
-    # Calls of ``evaluate`` by this solver; the first len(given) of them are answered from storage.
-    asked = 0
+    asked = 0  # calls of ``evaluate`` by this solver
 
     def answer(question: Any) -> Any:
         nonlocal asked
@@ -162,8 +137,7 @@ def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any
             given.append(evaluate(question))
             history.append(np.asarray(asked, dtype=np.float64))
             if report is not None:
-                # The number of evaluations is not known in advance: the bar is never more than half
-                # full.
+                # The number of evaluations is not known: the bar is never more than half full.
                 report(asked, max(2 * asked, 100), float(np.ravel(given[-1][0])[0]))
             if keeper is not None:
                 keeper.keep(place, tuple(given), history)
@@ -178,10 +152,7 @@ def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any
 
 
 def at_once(compute: Callable[[], Run]) -> Run:
-    """A run without steps that can be observed, such as a compiled loop.
-
-    It is shown and kept when it is done, as one step.
-    """
+    """A run whose steps cannot be observed, such as a compiled loop: shown and kept as one step."""
     report, keeper = _listener.get(), _keeper.get()
     place, known, history = (0, None, []) if keeper is None else keeper.recall(None)
     if isinstance(known, Run):
@@ -212,11 +183,8 @@ def best(runs: list[Run], *, larger: bool) -> Run:
 
 
 def earliest_best(objectives: ArrayLike, *, larger: bool) -> int:
-    """Index of the largest (or smallest) objective: of those that agree with it to one part in a
-    million, the earliest.
-
-    Starts that end in the same optimum differ by rounding, and rounding must not choose among them.
-    """
+    """Index of the earliest objective that agrees with the largest (or smallest) to one part in a
+    million: rounding must not choose among starts that end in the same optimum."""
     values = np.asarray(objectives, dtype=np.float64) * (-1.0 if larger else 1.0)
     lowest = values.min()
     return int(np.argmax(values <= lowest + 1e-6 * np.abs(lowest)))

@@ -7,7 +7,8 @@ a state (``_publish_parameters``).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from numbers import Integral
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from ..array.arrays import to_numpy
 from ..array.docs import documented
-from ..array.rows import one_blas_thread
+from ..array.rows import Rows, has_holes, one_blas_thread
 from ..array.types import Array, ArrayLike
 from ..array.validation import (
     as_generator,
@@ -27,15 +28,18 @@ from ..array.validation import (
 from ..array.warn import warn
 from ..data.constraints import Known
 from ..data.features import check_features, observed_only, refuse_tensors
+from ..numerics import seeding
 from .clusterer import Clusterer
-from .component import Component, Fit
-from .growth import ModelSearch, first_sizes, more_sizes
-from .kept import publish_kept
-from .linked import Linked
+from .component import Component, Fit, ModelSearch
+from .linked import publish_kept
+from .loop import State
 from .search import Objects, Plan, choose, fit_all, fit_growing, on_all
 from .starts import SCREEN
+from .structure import FEWEST, LARGEST, assess, count_distinct
 
-__all__ = ["Mixture"]
+MOST = 9  # clusters that "auto" of the mixtures tries at first, as R's mclust does
+GROWTH = 4  # times as many may be tried, by any search, while the best number is the largest
+OBJECTS = 3  # least mean number of objects in a cluster beyond the first numbers
 
 
 class Mixture(Clusterer):
@@ -52,6 +56,13 @@ class Mixture(Clusterer):
     @abstractmethod
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
         """The candidates of every number of clusters, and the sample from which they start."""
+
+    def _planned(
+        self, components: Any, sample: Any, seed: int, fixed: bool, thorough: bool = False
+    ) -> Plan:
+        """The plan with the parameters of the estimator."""
+        limits = (self.n_init, self.max_iter, self.tol, seed)
+        return Plan(components, sample, self.criterion, *limits, fixed, thorough)
 
     @abstractmethod
     def _publish_parameters(self) -> None:
@@ -127,29 +138,37 @@ class Mixture(Clusterer):
         X = self._read(X, reset=True)
         weights = check_weights(sample_weight, X)
         sizes = self._sizes(X, weights)
-        known = Known.of(must_link, cannot_link, y, X, max(sizes))
-        return self._fit(X, weights, sizes, known)
+        return self._fit(X, weights, sizes, known_of(must_link, cannot_link, y, X, max(sizes)))
 
-    @one_blas_thread()  # what is not cut into blocks is small: threads would wait for each other
     def _fit(
+        self, X: Array, weights: np.ndarray | None, sizes: list[int], known: Known, *columns: Any
+    ) -> Any:
+        """Search, and publish what was found."""
+        # Products of so few numbers take one thread by themselves. What larger data do not cut into
+        # blocks is small, too: threads would wait for each other.
+        small = X.shape[0] * X.shape[1] ** 2 <= 2**14
+        with nullcontext() if small else one_blas_thread():
+            return self._searched(X, weights, sizes, known, columns)
+
+    def _searched(
         self,
         X: Array,
         weights: np.ndarray | None,
         sizes: list[int],
         known: Known,
-        *columns: Any,
+        columns: tuple[Any, ...],
     ) -> Any:
-        """Search, and publish what was found."""
         if known.labels is not None:  # fewer clusters than known labels have no place for them
             sizes = [k for k in sizes if k > known.labels.max()]
         dtype = _floating(X)
         if isinstance(X, np.ndarray) and X.dtype == np.float32 and len(X) <= SCREEN:
             X = X.astype(np.float64)  # so that rounding does not choose among candidates
-        data = Objects.of(X, weights, Linked.of(known), *columns)
+        data = Objects.of(X, weights, known, *columns)
         seed = int(as_generator(self.random_state).integers(2**63))
         plan = self._plan(data, seed, fixed=known.labels is not None)
         if isinstance(self.n_clusters, str):
-            fits = fit_growing(data, sizes, plan, lambda *found: self._more_sizes(data, *found))
+            n, most = X.shape[0], self.max_clusters
+            fits = fit_growing(data, sizes, plan, lambda k, tried: more_sizes(k, tried, n, most))
         else:
             fits = fit_all(data, sizes, plan)
         best = on_all(data, choose(fits, self.criterion), plan)
@@ -160,10 +179,6 @@ class Mixture(Clusterer):
             self._tabulate()
         return self
 
-    def _more_sizes(self, data: Objects, best: int, tried: list[int]) -> list[int]:
-        """Numbers that "auto" tries next."""
-        return more_sizes(best, tried, data.X.shape[0], self.max_clusters)
-
     def _publish_fit(
         self, data: Objects, fits: list[Fit], best: Fit, dtype: Any, plan: Plan
     ) -> None:
@@ -173,7 +188,7 @@ class Mixture(Clusterer):
         self._component, self._state, self._dtype = best.likelihood.component, best.run.state, dtype
         log_prior = self._component.log_prior(self._state)
         self.log_likelihood_ = float(best.run.objective - log_prior)
-        history = best.run.history + best.likelihood.log_volume()
+        history = best.run.history + best.likelihood.log_volume
         run = best.run._replace(history=history)
         self._publish(self._final_memberships(data, fits, best, plan), run, best.run.objective)
         self._publish_parameters()
@@ -193,10 +208,11 @@ class Mixture(Clusterer):
 
     def _warn_if_one_is_enough(self, data: Objects, best: Fit, plan: Plan) -> None:
         """Compare with one cluster: structureless data get a warning."""
-        sample, values = None, []
-        for component in filter(self._of_one, plan.components(1)):
+        candidates, values = list(filter(self._of_one, plan.components(1))), []
+        sample = plan.sample(data) if candidates else None
+        for component in candidates:
             likelihood = data.likelihood(component)
-            sample = plan.sample(data) if sample is None else sample
+            assert sample is not None
             X, R = component.place(sample.X), sample.weights[None]
             run = likelihood.run(component.start(X, R, sample.unit, False), plan.max_iter, plan.tol)
             values.append(Fit.of(likelihood, run).candidate.bic)
@@ -211,13 +227,7 @@ class Mixture(Clusterer):
 
     def _posterior(self, X: Array, which: int) -> Any:
         """Memberships (0) or log-densities in the units of the data (1) of checked rows."""
-        component, ready = self._component, self._component.ready(self._state)
-
-        def part(block: Array) -> Any:
-            found = component.posterior(block, ready)[which]
-            return found + component.log_volumes(block) if which else found
-
-        return component.rows(X).map(part)
+        return posterior(X, self._component, self._state, which)
 
     def predict_proba(self, X: Array, *, n_clusters: int | None = None) -> Any:
         """Posterior probabilities of new objects; missing values are integrated out.
@@ -270,10 +280,8 @@ class Mixture(Clusterer):
         return value / total
 
     def bic(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
-        """Bayesian information criterion, ``-2 log L + p log n``: lower is better.
-
-        R's mclust gives the negative of it.
-        """
+        """Bayesian information criterion, ``-2 log L + p log n``: lower is better, the negative of
+        that of R's mclust."""
         value, _, total = self._log_likelihood(X, sample_weight)
         return float(-2.0 * value + self._component.n_parameters() * np.log(total))
 
@@ -283,11 +291,8 @@ class Mixture(Clusterer):
         return float(-2.0 * value + 2.0 * self._component.n_parameters())
 
     def icl(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
-        """Integrated completed likelihood: ``bic`` plus the uncertainty of the memberships.
-
-        The addition is ``-2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux and Govaert 2000, in the
-        form that R's mclust uses); lower is better.
-        """
+        """Integrated completed likelihood: ``bic - 2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux
+        and Govaert 2000, in the form that R's mclust uses); lower is better."""
         return self.bic(X, sample_weight) - 2.0 * self._log_likelihood(X, sample_weight)[1]
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
@@ -320,6 +325,25 @@ class Mixture(Clusterer):
         return tags
 
 
+def posterior(X: Array, component: Component, state: State, which: int, *columns: Any) -> Any:
+    """Memberships (0) or log-densities in the units of the data (1) of checked rows."""
+    if not columns and has_holes(Rows(X)):
+        component, state = component.for_missing(state)
+    ready = component.ready(state)
+
+    def part(block: Array, *more: Any) -> Any:
+        found = component.posterior(block, ready, *more)[which]
+        return found + component.log_volumes(block) if which else found
+
+    return component.rows(X, *columns).map(part)
+
+
+def known_of(must_link: Any, cannot_link: Any, y: Any, X: Array, k: int) -> Known:
+    """What the user knows of some objects."""
+    told = any(given is not None for given in (must_link, cannot_link, y))
+    return Known.of(must_link, cannot_link, y, X, k) if told else Known()
+
+
 def _floating(X: Array) -> Any:
     """Type of the memberships of these objects."""
     return np.float32 if str(X.dtype).endswith("float32") else np.float64
@@ -328,3 +352,57 @@ def _floating(X: Array) -> Any:
 def _as(U: Array, dtype: Any) -> Any:
     """Memberships in the type of the data."""
     return U.astype(dtype) if isinstance(U, np.ndarray) and U.dtype.kind == "f" else U
+
+
+def first_sizes(X: Any, max_clusters: int = MOST, weights: np.ndarray | None = None) -> list[int]:
+    """Numbers of clusters to begin with: no more than there are different objects, and where more
+    groups than ``max_clusters`` stand apart, about as many."""
+    n_objects = X.shape[0]
+    n_distinct = count_distinct(X, min(max_clusters, n_objects))
+    if n_distinct == 1 < n_objects:
+        warn(f"all {n_objects} objects are equal: one cluster is the answer")
+    sizes = list(range(1, min(max_clusters, n_distinct) + 1))
+    cap = min(GROWTH * max_clusters, n_objects // OBJECTS)
+    apart = groups_apart(X, weights, cap) if len(sizes) == max_clusters < cap else 1
+    return sizes + [k for k in range(apart - 1, apart + 2) if max_clusters < k <= cap]
+
+
+def groups_apart(X: Any, weights: np.ndarray | None, most: int) -> int:
+    """Number of groups that the structure test tells apart in ``most`` clusters by k-means."""
+    if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
+        return 1
+    there = np.flatnonzero(np.isfinite(X).all(axis=1) & (True if weights is None else weights > 0))
+    if len(there) > LARGEST:
+        there = np.random.default_rng(0).choice(there, LARGEST, replace=False)
+    Z = np.unique(X[there].astype(np.float64), axis=0)  # copies are no group
+    if len(Z) < FEWEST:
+        return 1
+    Z /= max(float(np.abs(Z).max()), np.finfo(float).tiny)  # so that no square overflows
+    one = np.ones(len(Z))
+    Z = seeding.standardize(Z, one)
+    labels = seeding.kmeans(Z, one, min(most, len(Z) // OBJECTS), np.random.default_rng(0))
+    present = np.unique(labels, return_inverse=True)[1]
+    found = assess(Z, np.eye(int(present.max()) + 1)[present], kind="features")
+    return 1 if found is None else found.n_apart
+
+
+def more_sizes(
+    best: int, tried: Collection[int], n_objects: int, max_clusters: int = MOST
+) -> list[int]:
+    """Numbers to try next: some below the best where its neighbour was not tried, some above where
+    it is the largest; a warning if there are no more."""
+    below = range(max(min(tried), max_clusters + 1, best - best // 4), best)
+    if below and best - 1 not in tried:
+        return [k for k in below if k not in tried]
+    largest = max(tried)
+    fewer = largest < max_clusters  # there are no more different objects
+    if best < largest or largest == n_objects or fewer:
+        return []
+    cap = min(GROWTH * max_clusters, n_objects // OBJECTS)
+    if largest >= cap:
+        warn(
+            f"the best number of clusters is the largest one tried, {largest}: there may be more; "
+            f"raise max_clusters, or give the numbers to try, n_clusters=range(1, {2 * largest})"
+        )
+        return []
+    return list(range(largest + 1, min(2 * largest, cap) + 1))

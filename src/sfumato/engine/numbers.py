@@ -33,9 +33,6 @@ from ..similarity.operators import Factored
 from . import loop
 from .similarity_evidence import Evidence, isolated
 
-__all__ = ["eigengap", "misfit", "misfit_of_sums", "noise_level", "number_scores"]
-__all__ += ["penalized_eigengap", "reading"]
-
 # A misfit of a tenth takes away all of a gap: clusters leave .000 to .03 of the kernel, continua
 # and noise .03 to .2 (45 small data sets of many shapes; noise in 2 to 20 dimensions).
 MISFIT_PENALTY = 10.0
@@ -44,9 +41,6 @@ MISFIT_PENALTY = 10.0
 # grows with 1 / sqrt(n), to .45 for 30, and no further. Normal clouds four times as long as wide
 # reach .3.
 NOISE, FEW, MANY = 0.2, 30, 150
-ROWS = 1000  # objects on which the misfit is read: a fixed sample of more
-TOLERANCE = 1e-4  # of eigenvectors, whose eigenvalues are then known to its square
-SWEEPS = 10  # of k-means among directions, which begins close to its end
 
 
 def misfit(factor: ArrayLike, memberships: ArrayLike) -> float:
@@ -116,21 +110,9 @@ def noise_level(n_objects: float) -> float:
 
 
 def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int, float]:
-    """Scores of 2, ..., ``largest`` clusters by one spectrum of a similarity.
+    """Scores of 2, ..., ``largest`` clusters by one spectrum of a similarity (n, n).
 
-    Parameters
-    ----------
-    W : array, sparse array or operator of shape (n, n)
-        Objects similar to no other are left out.
-    weights : array of shape (n,) or None
-        Weights of the objects.
-    largest : int
-        No more than there are objects less one are tried.
-
-    Returns
-    -------
-    scores : dict
-        Score of every number of clusters; 0 where the gap alone is far below that of noise.
+    0 where the gap is far below that of noise; objects similar to no other are left out.
     """
     alone = isolated(W)
     if alone.any():
@@ -139,11 +121,12 @@ def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int,
     if largest < 2:
         return {}
     A = normalized_operator(W, degrees(magnitudes(W), weights), weights)
-    spectrum = leading_eigenvectors(A, largest, tol=TOLERANCE)
+    # Eigenvalues are then known to the square of the tolerance.
+    spectrum = leading_eigenvectors(A, largest, tol=1e-4)
     values = np.minimum(np.append(np.asarray(spectrum.values), spectrum.following), 1.0)
     n, edges = W.shape[0], _edges(W, weights)
     # Rows of the eigenvectors of weighted objects are sqrt(v) times those of single copies.
-    few = np.arange(n) if n <= ROWS else np.random.default_rng(0).choice(n, ROWS, replace=False)
+    few = np.arange(n) if n <= 1000 else np.random.default_rng(0).choice(n, 1000, replace=False)
     E = np.asarray(spectrum.vectors)[few].astype(np.float64)
     root = np.ones(len(few)) if weights is None else np.sqrt(weights[few])
     scores = {}
@@ -162,9 +145,8 @@ def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int,
 def reading(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Memberships (n, k) of unit rows: a rotation takes k directions to the corners of the simplex.
 
-    The directions are those of k rows far from each other (Damle, Minden and Ying 2019), moved to
-    the means of the rows next to them. Of equally far rows the one closest to all others is
-    taken, so that their order does not choose.
+    The directions are those of k rows far from each other (Damle, Minden and Ying 2019; of equally
+    far ones that closest to all others), moved to the means of the rows next to them.
     """
     weighted = weights[:, None] * Z
     close = Z @ weighted.sum(axis=0) / weights.sum()
@@ -174,7 +156,7 @@ def reading(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
         C[r], direction = Z[far], rest[far] / max(np.linalg.norm(rest[far]), 1e-150)
         rest = rest - np.outer(rest @ direction, direction)
     clusters, labels = np.arange(len(C)), np.full(len(Z), -1)
-    for _ in range(SWEEPS):
+    for _ in range(10):  # of k-means, which begins close to its end
         before, labels = labels, (Z @ C.T).argmax(axis=1)
         if (before == labels).all():
             break

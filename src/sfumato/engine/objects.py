@@ -23,21 +23,6 @@ from ..array.validation import check_weights
 from ..numerics.operators import dtype_of
 from ..similarity.operators import Factored
 
-__all__ = [
-    "Averaged",
-    "Objects",
-    "chained",
-    "distinct_rows",
-    "distinct_sample",
-    "joined",
-    "merged",
-    "object_weights",
-    "objects_of",
-    "present_rows",
-    "sample_objects",
-]
-
-
 ABSENT, UNKNOWN = -1, -2
 
 
@@ -66,11 +51,8 @@ class Objects(NamedTuple):
         return rows[np.unique(self.group[rows], return_index=True)[1]]
 
     def in_units(self) -> Objects:
-        """The same objects, the median of whose weights is one.
-
-        Neighbours are counted by weight: weights that sum to one, or ten copies of every row,
-        must give the graph of the objects themselves.
-        """
+        """The same objects, the median of whose weights is one: neighbours are counted by weight,
+        and ten copies of every row must give the graph of the rows."""
         if self.weights is None:
             return self
         unit = float(np.sort(self.weights)[len(self.weights) // 2])
@@ -78,9 +60,7 @@ class Objects(NamedTuple):
         return self._replace(weights=None if (weights == 1.0).all() else weights)
 
     def averages(self) -> sp.csr_array:
-        """T (n, g): column g averages the rows of object g by weight, so that T'WT holds mean
-        similarities.
-        """
+        """T (n, g), whose columns average the rows of every object by weight."""
         assert self.group is not None
         rows = np.flatnonzero(self.group >= 0)
         own = np.ones(self.n) if self.row_weights is None else self.row_weights
@@ -89,9 +69,7 @@ class Objects(NamedTuple):
         return sp.csr_array((shares, (rows, self.group[rows])), shape=(self.n, self.size))
 
     def average(self, W: Any) -> Any:
-        """T'WT of a similarity (n, n): an array, a sparse array, a factored operator or an
-        operator.
-        """
+        """T'WT of a similarity (n, n), the mean similarities of objects."""
         if self.group is None:
             return W
         T = self.averages().astype(dtype_of(W))
@@ -134,11 +112,8 @@ def present_rows(n: int, weights: np.ndarray | None) -> Objects:
 
 
 def distinct_rows(X: Any, weights: np.ndarray | None) -> Objects:
-    """Equal rows as one object of their joint weight.
-
-    With weights or equal rows the objects are sorted by their features, so that weights give the
-    same objects in the same order as copies do, wherever these stand.
-    """
+    """Equal rows as one object of their joint weight, sorted by features: copies and weights must
+    give the same objects in the same order."""
     n = X.shape[0]
     codes = _sparse_codes(X) if sp.issparse(X) else _dense_codes(X)
     if codes is None and weights is None:
@@ -146,20 +121,17 @@ def distinct_rows(X: Any, weights: np.ndarray | None) -> Objects:
     codes = np.arange(n) if codes is None else codes
     own = np.ones(n) if weights is None else weights
     present = np.flatnonzero(own > 0)
-    # Copies and weights must give the same objects in the same order.
     used, where = np.unique(codes[present], return_inverse=True)
     rank = np.empty(used.size, dtype=np.intp)
-    rank[_sorted(X[used])] = np.arange(used.size)
+    different = X[used]
+    if sp.issparse(X):
+        order: Any = sorted(range(used.size), key=lambda i: _key(different, i))
+    else:
+        order = np.lexsort(different.T[::-1])
+    rank[order] = np.arange(used.size)
     group = np.full(n, ABSENT)
     group[present] = rank[where]
     return Objects(n, group, np.bincount(group[present], own[present]), weights)
-
-
-def _sorted(X: Any) -> np.ndarray:
-    """The order of different rows by their entries."""
-    if not sp.issparse(X):
-        return np.lexsort(X.T[::-1])
-    return np.array(sorted(range(X.shape[0]), key=lambda i: _key(X, i)), dtype=np.intp)
 
 
 def _key(X: Any, i: int) -> bytes:
@@ -171,10 +143,7 @@ def _key(X: Any, i: int) -> bytes:
 
 
 def _dense_codes(X: np.ndarray) -> np.ndarray | None:
-    """Numbers that equal rows share, None where all rows differ.
-
-    Columns are compared until no rows are tied.
-    """
+    """Numbers that equal rows share, None where all rows differ."""
     codes, tied = np.zeros(X.shape[0], dtype=np.intp), np.arange(X.shape[0])
     for column in range(X.shape[1]):
         values = X[tied, column]
@@ -184,9 +153,7 @@ def _dense_codes(X: np.ndarray) -> np.ndarray | None:
         new[1:] = (np.diff(codes[ranked]) != 0) | (np.diff(values[order]) != 0)
         starts = np.flatnonzero(new)
         sizes = np.diff(np.append(starts, ranked.size))
-        codes[ranked] = np.repeat(ranked[starts], sizes)  # rows take the number of one among them
-        # Continuous features are told apart by their first column, so later columns are rarely
-        # read.
+        codes[ranked] = np.repeat(ranked[starts], sizes)  # the number of one among them
         tied = ranked[np.repeat(sizes > 1, sizes)]
         if tied.size == 0:
             return None
@@ -211,11 +178,9 @@ def chained(first: np.ndarray | None, second: np.ndarray) -> np.ndarray:
 
 
 def joined(group: np.ndarray, size: int, component: np.ndarray) -> np.ndarray:
-    """The component of each of ``size`` objects, where rows of one object or of one ``component``
-    (n,) belong together.
-    """
+    """The component of each of ``size`` objects: rows of one object or ``component`` (n,) belong
+    together."""
     rows = np.flatnonzero(group >= 0)
-    # A graph of objects and components: what any chain of rows connects is one.
     whole = size + int(component.max()) + 1
     links = sp.coo_array(
         (np.ones(rows.size), (group[rows], size + component[rows])), shape=(whole, whole)
@@ -224,9 +189,7 @@ def joined(group: np.ndarray, size: int, component: np.ndarray) -> np.ndarray:
 
 
 def merged(weights: np.ndarray | None, component: np.ndarray) -> Objects:
-    """Objects (g,) of these weights joined where ``component`` (g,) is equal, in order of first
-    appearance.
-    """
+    """Objects (g,) joined where ``component`` (g,) is equal, in order of first appearance."""
     _, first, inverse = np.unique(component, return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.intp)
     rank[np.argsort(first, kind="stable")] = np.arange(first.size)
@@ -261,56 +224,44 @@ def distinct_sample(
         seed, kept = rng.integers(2**63), np.flatnonzero(weights > 0)
         if isinstance(X, np.ndarray):
             if kept.size > size:
-                # The smallest hashes are a random sample that does not depend on the order of the
-                # rows.
-                smallest = np.argpartition(_hashes(X[kept], seed), size)[:size]
-                kept = kept[np.sort(smallest)]
+                kept = kept[_smallest_hashes(X[kept], size, seed)]
             points, weights = np.asarray(X[kept]), weights[kept]
         elif kept.size <= size:
             points, weights = _on_host(X[kept]), weights[kept]
         else:
-            points, weights = _on_host(Rows(X, weights).sample(size, _generator(seed)).X), None
-    objects = objects_of(_comparable(points), weights, least)
+            drawn = Rows(X, weights).sample(size, np.random.default_rng(seed))
+            points, weights = _on_host(drawn.X), None
+    comparable = points
+    if has_holes(Rows(points)):  # NaN is not equal to itself
+        comparable = np.hstack([np.nan_to_num(points), np.isnan(points)])
+    objects = objects_of(comparable, weights, least)
     if objects.group is None:
         return points, objects.weights
     return points[objects.first()], objects.weights
 
 
-def _comparable(points: Any) -> Any:
-    """Rows that are equal where the objects are: NaN is not equal to itself."""
-    if not has_holes(Rows(points)):
-        return points
-    return np.hstack([np.nan_to_num(points), np.isnan(points)])
-
-
 def sample_objects(X: Array, size: int, rng: np.random.Generator) -> Any:
-    """At most ``size`` rows of ``X``, as NumPy or CSR, in an order that depends on their numbers
-    alone.
+    """At most ``size`` rows of ``X``, as NumPy or CSR, in an order of their numbers alone.
 
-    Which rows are drawn depends on their numbers too: those whose hash is smallest. Arrays of other
-    libraries and sparse arrays are sampled along their rows.
+    Which rows of a NumPy array are drawn depends on their numbers alone, too.
     """
     seed = rng.integers(2**63)
     if X.shape[0] <= size:
         few = X[:] if isinstance(X, np.memmap) else X
     elif isinstance(X, np.ndarray):
-        few = np.asarray(X[np.sort(np.argpartition(_hashes(X, seed), size)[:size])])
+        few = np.asarray(X[_smallest_hashes(X, size, seed)])
     else:
-        few = Rows(X, None).sample(size, _generator(seed)).X
+        few = Rows(X, None).sample(size, np.random.default_rng(seed)).X
     few = _on_host(few)
     return few[_canonical_order(few)]
-
-
-def _generator(seed: Any) -> np.random.Generator:
-    return np.random.default_rng(seed)
 
 
 def _on_host(few: Any) -> Any:
     return few if is_numpy(few) or sp.issparse(few) else to_numpy(few)
 
 
-def _hashes(X: np.ndarray, seed: Any) -> np.ndarray:
-    """Pseudo-random numbers (n,), one for each row, that are functions of its bits and the seed."""
+def _smallest_hashes(X: np.ndarray, size: int, seed: Any) -> np.ndarray:
+    """The rows, ascending, with the smallest pseudo-random functions of their bits and the seed."""
     odd = np.random.default_rng(seed).integers(2**63, size=X.shape[1], dtype=np.uint64) * 2 + 1
 
     def mix(block: np.ndarray) -> np.ndarray:
@@ -321,13 +272,11 @@ def _hashes(X: np.ndarray, seed: Any) -> np.ndarray:
         total *= np.uint64(0x9E3779B97F4A7C15)
         return total ^ (total >> np.uint64(31))
 
-    return Rows(X).map(mix)
+    return np.sort(np.argpartition(Rows(X).map(mix), size)[:size])
 
 
 def _canonical_order(X: Array) -> np.ndarray:
-    """Indices (n,) that sort the rows by their numbers: the same objects in the same order, however
-    they came.
-    """
+    """Indices (n,) that sort the rows by their numbers."""
     if sp.issparse(X):
         # Two fixed projections order sparse rows without making them dense.
         X = X @ np.random.default_rng(0).standard_normal((X.shape[1], 2))

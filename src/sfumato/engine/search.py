@@ -4,37 +4,89 @@ Candidates of one number share their starts, and each also starts from where the
 many objects all of them compete on one sample. A sample is drawn from the sorted objects, so that
 neither their order nor their floating type matters, and starts depend on the number of clusters
 and the seed only, so that "auto" ends where the number that it found, if given, would end.
+
+All starts of a candidate make a few EM steps; the most promising ones go on to convergence until
+three of them agree (Biernacki, Celeux and Govaert 2003). The best one then tries to do without one
+cluster and to cut another in two (after Ueda et al. 2000). What the lost cluster r_j held goes to
+the others by their posterior; cluster l is cut through its mean, across its longest axis or the one
+along which it looks most like two (least kurtosis):
+
+    r_l' = r_l [v (x - mu_l) > 0],   r_j' = r_l [v (x - mu_l) <= 0],    then one M step
+
+The two halves of a move by themselves lead from a mixture to one of another size: ``fewer`` and
+``more``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..array.arrays import to_numpy
 from ..array.rows import Rows
 from ..array.types import Array
+from ..data.constraints import Known, matching
 from ..numerics import seeding
+from ..numerics.distances import softmax_columns
 from . import loop
-from .component import Component, Fit, Likelihood
-from .growth import ModelCandidate, ModelSearch
+from .component import Component, Fit, Likelihood, ModelCandidate, ModelSearch
 from .linked import Linked, LinkedRows
-from .runs import EFFORT, Limits, Problem, best_run, fewer, merit, more, moved_run
+from .loop import State
 from .starts import SCREEN, Sample
 
-__all__ = ["Objects", "Plan", "choose", "fit_all", "fit_growing", "on_all"]
+
+class Effort(NamedTuple):
+    """How hard a search tries; changes of these change times more than answers."""
+
+    same: float = 1e-5  # log-likelihoods for each object that differ by less count as one optimum
+    rounds: int = 3  # of moves
+    certified_objects: int = 500  # above which agreeing runs end the search
+    agreeing: int = 3  # runs from different starts that certify an optimum
+    probes: int = 3  # starts beside the first one that are tried before all others
+    probe_steps: int = 5  # that these make before they go on
+    lost: int = 4  # clusters that may go, those least missed
+    cut: int = 3  # clusters that may be cut, the widest
+    most_axes: int = 48  # features up to which clusters are cut
+    # A candidate is not fitted if its criterion is behind the best by more than this: 2 log 1000,
+    # less than a thousandth of the weight of the best one in an average. Runs that stop early are
+    # off by a tenth of it.
+    behind: float = 2.0 * float(np.log(1000.0))
+    # Share of the weight by which memberships that count as one may differ
+    same_memberships: float = 0.002
+    donors: int = 2  # candidates of a number from whose memberships the others start
+    search_starts: int = 4  # of every number where several shapes are tried
+    search_steps: int = 6  # that starts of a search make together
+    neighbours: int = 2  # runs of every candidate from the mixtures with one cluster more or less
+    # Up to which every candidate of a search converges to the full tolerance
+    tight_objects: int = 500
+    loose_tol: float = 1e-4  # gain for each object at which the candidates of larger searches stop
+    polished: int = 3  # best candidates of those, which go on to the full tolerance
+    # Criterion behind the best up to which candidates of one number are fitted again
+    close: float = 10.0
+    growing: int = 3  # best candidates whose shapes are tried with more clusters
+    tie: float = 1e-3  # criteria that differ by less are equal: rounding must not choose
+
+
+EFFORT = Effort()
+
+
+class Limits(NamedTuple):
+    """How long to search: steps that all starts make, runs to convergence, and their length."""
+
+    max_iter: int
+    tol: float
+    n_short: int = 15
+    finalists: int = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Objects:
-    """What is fitted: features, weights, links, and further columns that go along.
-
-    ``total`` is the weight of all objects, ``count`` their number (copies where weights are whole
-    numbers). ``linked`` are linked rows with their features and weights.
-    """
+    """What is fitted: features, weights, linked rows with features and weights of their own, and
+    further columns. ``total`` and ``count`` are as in ``Likelihood``."""
 
     X: Array
     weights: np.ndarray | None
@@ -42,23 +94,24 @@ class Objects:
     count: float
     linked: tuple[Linked, np.ndarray, np.ndarray] | None = None
     columns: tuple[Any, ...] = ()
-    _rows: dict[Any, Rows] = field(default_factory=dict, compare=False)
+    _rows: dict[Any, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
-        cls, X: Array, weights: np.ndarray | None, links: Linked | None = None, *columns: Any
+        cls, X: Array, weights: np.ndarray | None, known: Known | None = None, *columns: Any
     ) -> Objects:
-        """Objects with weights (n,) or None, and rows that the user linked."""
+        """Objects with weights (n,) or None, and what the user knows of some rows."""
         total = float(X.shape[0] if weights is None else weights.sum())
         positive = float(X.shape[0] if weights is None else (weights > 0).sum())
-        if links is None:
+        if known is None or known.links is None:
             return cls(X, weights, total, max(total, positive), None, (None, *columns))
         if not (isinstance(X, np.ndarray) or sp.issparse(X)):
             raise ValueError(
                 "must_link, cannot_link and labels of some objects need X as a NumPy array or a "
                 "data frame in memory"
             )
-        free = np.ones(X.shape[0])
+        links, free = Linked.of(known), np.ones(X.shape[0])
+        assert links is not None
         free[links.rows] = 0.0
         own = np.ones(links.rows.size) if weights is None else weights[links.rows]
         linked = (links, X[links.rows], own)
@@ -67,13 +120,13 @@ class Objects:
     def likelihood(self, component: Component) -> Likelihood:
         """The likelihood on these objects; components that see rows alike share them."""
         if component.key not in self._rows:
-            rows = component.rows(self.X, self.weights, *self.columns)
-            self._rows[component.key] = rows.kept()
-        linked = None
-        if self.linked is not None:
-            links, X, weights = self.linked
-            linked = LinkedRows(links, component.rows(X, weights).kept())
-        rows = self._rows[component.key]
+            rows = component.rows(self.X, self.weights, *self.columns).kept()
+            linked = None
+            if self.linked is not None:
+                links, X, weights = self.linked
+                linked = LinkedRows(links, component.rows(X, weights).kept())
+            self._rows[component.key] = rows, linked
+        rows, linked = self._rows[component.key]
         return Likelihood(component, rows, self.total, self.count, linked)
 
     def few(self, seed: int) -> Objects:
@@ -98,12 +151,8 @@ class Objects:
 
 
 class Plan(NamedTuple):
-    """What a search needs beside the objects.
-
-    ``components(k)`` are the candidates of ``k`` clusters, the simplest first; ``sample(objects)``
-    are objects for starts; ``fixed`` says whether clusters are numbered by labels or by values
-    that the user gave.
-    """
+    """What a search needs beside the objects: ``components(k)``, the candidates of ``k`` clusters,
+    the simplest first, and ``sample(objects)``, the objects for starts."""
 
     components: Callable[[int], Sequence[Component]]
     sample: Callable[[Objects], Sample]
@@ -112,32 +161,80 @@ class Plan(NamedTuple):
     max_iter: int
     tol: float
     seed: int
-    fixed: bool = False
+    fixed: bool = False  # whether the user numbered the clusters, by labels or values
     thorough: bool = True  # whether moves and exchanges are worth their time
 
+    def limits(self, tol: float, finalists: int = 1) -> Limits:
+        """Limits of a run of a search."""
+        return Limits(self.max_iter, tol, EFFORT.search_steps, finalists)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One candidate: its likelihood, and the sample for starts as it sees it."""
+
+    likelihood: Likelihood
+    sample: Sample
+    X: np.ndarray
+    fixed: bool  # whether clusters are numbered by labels or by values that the user gave
+
     @property
-    def limits(self) -> Limits:
-        """Limits of a run."""
-        return Limits(self.max_iter, self.tol)
+    def component(self) -> Component:
+        """What a cluster is."""
+        return self.likelihood.component
+
+    def states(self, R: np.ndarray, *, plain: bool = False, shrink: bool = True) -> list[Any]:
+        """Starts from groups (starts, k, n); ``plain`` adds the first one without shrinkage."""
+        R, few = (np.concatenate([R[:1], R]), [False]) if plain else (R, [])
+        found = self.component.starts(
+            self.X, R, self.sample.unit, few + [shrink] * (len(R) - len(few))
+        )
+        linked = self.likelihood.linked
+        if linked is None or (linked.labels < 0).all():
+            return list(found)
+        return [self._matched(state, linked) for state in found]
+
+    def _matched(self, state: State, linked: LinkedRows) -> Any:
+        """A start with its clusters in the order of the known labels."""
+        ready = self.component.ready(state)
+        U = linked.rows.map(lambda block, _: to_numpy(self.component.posterior(block, ready)[0]))
+        order = matching(U[:, : self.component.n_clusters], linked.labels)
+        return self.component.permuted(state, order)
+
+    def logits(self, state: State) -> np.ndarray:
+        """log( pi_j f_j ) (k, n) of the sample, without noise."""
+        L = self.component.logits(self.X, self.component.ready(state))
+        return to_numpy(L)[: self.component.n_clusters].astype(np.float64)
+
+    def memberships(self, state: State) -> np.ndarray:
+        """Weighted memberships (k, n) of the sample, without noise."""
+        return softmax_columns(self.logits(state))[0] * self.sample.weights
+
+    def rate(self, run: loop.Run) -> Fit:
+        """The fit with its criteria, clusters in an order that equal fits share."""
+        return Fit.of(self.likelihood, run, keep_order=self.fixed)
 
 
 class _Search:
     """A search on some objects, with the sample that all starts share."""
 
-    def __init__(self, few: Objects, plan: Plan, sample: Sample | None = None) -> None:
-        self.few, self.plan = few, plan
-        self.sample = plan.sample(few) if sample is None else sample
+    def __init__(self, few: Objects, plan: Plan) -> None:
+        self.few, self.plan, self.sample = few, plan, plan.sample(few)
+        self._placed: dict[Any, np.ndarray] = {}
 
-    def problems(self, k: int) -> list[Problem]:
-        """The candidates of ``k`` clusters."""
-        return [
-            Problem.of(self.few.likelihood(component), self.sample, self.plan.fixed)
-            for component in self.plan.components(k)
-        ]
+    def problems(self, k: int, shapes: Collection[str]) -> list[Problem]:
+        """The candidates of ``k`` clusters; all where none is of these shapes."""
+        every, found = self.plan.components(k), []
+        for one in [c for c in every if ModelCandidate(c.setting).shape in shapes] or every:
+            if one.key not in self._placed:  # components that see rows alike share them
+                self._placed[one.key] = one.place(self.sample.X)
+            X = self._placed[one.key]
+            found.append(Problem(self.few.likelihood(one), self.sample, X, self.plan.fixed))
+        return found
 
-    def fits(self, sizes: Sequence[int]) -> list[Fit]:
-        """Fits of all candidates, those of one number beside each other."""
-        problems = {k: self.problems(k) for k in dict.fromkeys(sizes)}
+    def fits(self, sizes: Sequence[int], shapes: Collection[str] = ()) -> list[Fit]:
+        """Fits of all candidates, or of those of some shapes, of one number beside each other."""
+        problems = {k: self.problems(k, shapes) for k in dict.fromkeys(sizes)}
         several = any(len(same) > 1 for same in problems.values())
         loose = several and (self.few.count > EFFORT.tight_objects or not self.plan.thorough)
         if not several:
@@ -160,24 +257,24 @@ class _Search:
         states = problem.states(R, plain=len(R) > 1 and not poor)
         if len(states) == 1:
             return likelihood.run(states[0], plan.max_iter, plan.tol)
-        run, agreed = best_run(likelihood, states, plan.limits)
+        run, agreed = best_run(likelihood, states, Limits(plan.max_iter, plan.tol))
         if agreed or poor or plan.fixed or not plan.thorough:
             return run
-        return moved_run(problem, run, plan.limits)
+        return moved_run(problem, run, Limits(plan.max_iter, plan.tol))
 
     def _from_groups(self, problems: list[Problem], tol: float) -> list[loop.Run]:
         """A run of every candidate of one number from the starts that all share."""
         k = problems[0].component.n_clusters
-        n_starts = 1 if self.plan.n_init == 1 else min(self.plan.n_init, EFFORT.search_starts)
+        n_starts = min(self.plan.n_init, EFFORT.search_starts)
         R = self.sample.groups(k, n_starts, self.plan.seed)
-        limits = Limits(self.plan.max_iter, tol, EFFORT.search_steps, 1)
+        limits = self.plan.limits(tol)
         return [best_run(p.likelihood, p.states(R, plain=True), limits)[0] for p in problems]
 
     def _donors(self, pairs: list[tuple[Problem, loop.Run]]) -> list[tuple[Problem, np.ndarray]]:
         """Memberships that candidates ended with, the most likely first, those that agree once."""
         if self.plan.fixed or pairs[0][0].component.n_clusters == 1:
             return []
-        height = [p.likelihood.log_volume() + merit(p.likelihood, run) for p, run in pairs]
+        height = [p.likelihood.log_volume + merit(p.likelihood, *run[:2]) for p, run in pairs]
         donors: list[tuple[Problem, np.ndarray]] = []
         for i in np.argsort(height)[::-1]:
             R = pairs[i][0].memberships(pairs[i][1].state)
@@ -196,7 +293,7 @@ class _Search:
         R = [groups for giver, groups in donors if giver is not problem][: EFFORT.donors]
         if not R:
             return self._from_groups([problem], tol)[0] if own is None else own
-        limits = Limits(self.plan.max_iter, tol, EFFORT.search_steps, 1)
+        limits = self.plan.limits(tol)
         return best_run(problem.likelihood, problem.states(np.stack(R)), limits, own)[0]
 
     def _tight(self, problems: dict[int, list[Problem]]) -> dict[int, list[Fit]]:
@@ -214,15 +311,15 @@ class _Search:
             for k, same in problems.items()
         }
         if helped and len(problems) == 1:
-            for same, fits in zip(problems.values(), found.values(), strict=True):
-                self._repeat_best(same, fits)
+            (k,) = problems
+            self._repeat_best(problems[k], found[k])
         return found
 
     def _compare_sizes(
         self, problems: dict[int, list[Problem]], runs: dict[int, list[loop.Run]]
     ) -> None:
         """Start every candidate also from those with one cluster more or less, in place."""
-        limits = Limits(self.plan.max_iter, self.plan.tol, EFFORT.search_steps, EFFORT.neighbours)
+        limits = self.plan.limits(self.plan.tol, EFFORT.neighbours)
         for k in sorted(set(problems) - {1}):
             moves = [(j, move) for j, move in ((k - 1, more), (k + 1, fewer)) if j in problems]
             for t, problem in enumerate(problems[k]):
@@ -237,10 +334,7 @@ class _Search:
                     runs[k][t] = best_run(problem.likelihood, states, limits, run)[0]
 
     def _repeat_best(self, problems: list[Problem], fits: list[Fit]) -> None:
-        """Fit the best candidates of one number as if their shapes had been given, in place.
-
-        So the choice of a shape never costs likelihood.
-        """
+        """Fit the best candidates of one number as if their shapes had been given, in place."""
         values = np.array([fit.value(self.plan.criterion) for fit in fits])
         if np.isnan(values).all():
             return
@@ -298,17 +392,14 @@ class _Search:
 def ruled_out(
     likelihood: Likelihood, freer: list[Fit], best: dict[str, float], criterion: str
 ) -> ModelCandidate | None:
-    """The row of a candidate that need not be fitted, with the bound as the reason; else None.
-
-    Its log-likelihood is at most that of a freer shape.
-    """
+    """The row of a candidate that need not be fitted, since its log-likelihood is at most that of a
+    freer shape, with the bound as the reason; else None."""
     p, log_n = likelihood.component.n_parameters(), float(np.log(likelihood.count))
     share = likelihood.count / likelihood.total
     highest = float(np.nanmin([*(fit.candidate.log_likelihood for fit in freer), np.inf]))
     bounds = {by: -2.0 * highest * share + (2.0 if by == "aic" else log_n) * p for by in best}
-    if not all(
-        bounds[by] > best[by] + EFFORT.behind for by in best
-    ):  # also where a fit failed (NaN)
+    # NaN, where a fit failed, rules nothing out.
+    if not all(bounds[by] > best[by] + EFFORT.behind for by in best):
         return None
     reason = (
         f"not fitted: its {criterion.upper()} would be {bounds[criterion]:.1f} at least, too high "
@@ -319,9 +410,8 @@ def ruled_out(
 
 def _improve(best: dict[str, float], fit: Fit) -> None:
     """Lower the best criteria to those of a fit, less what it owes to thin clusters."""
-    doubt = fit.likelihood.component.doubt(fit.run.state, fit.likelihood.count)
     for by, value in best.items():
-        best[by] = float(np.fmin(value, fit.value(by) + doubt))
+        best[by] = float(np.fmin(value, fit.value(by) + fit.doubt()))
 
 
 def fit_all(data: Objects, sizes: Sequence[int], plan: Plan) -> list[Fit]:
@@ -333,19 +423,13 @@ def fit_growing(
     data: Objects, sizes: list[int], plan: Plan, more_sizes: Callable[[int, list[int]], list[int]]
 ) -> list[Fit]:
     """Fits of "auto": of more clusters while ``more_sizes(best, tried)`` names some, with the
-    shapes of the best candidates.
-
-    The best number is then fitted by itself, as if it had been given; if another is the best
-    after that, that one too.
-    """
+    shapes of the best candidates. The best number is then fitted as if it had been given."""
     search = _Search(data.few(plan.seed), plan)
     fits, tried = search.fits(sizes), list(sizes)
     while next_ := more_sizes(choose(fits, plan.criterion).candidate.n_clusters, tried):
         table = ModelSearch([fit.candidate for fit in fits], plan.criterion)
         names = {row.shape for row in table.best(EFFORT.growing)}
-        fewer_shapes = plan._replace(components=_only(plan.components, names))
-        going = _Search(search.few, fewer_shapes, search.sample)
-        fits, tried = fits + going.fits(next_), tried + next_
+        fits, tried = fits + search.fits(next_, names), tried + next_
     if search.few.count > EFFORT.tight_objects or plan.fixed or not plan.thorough:
         return sorted(fits, key=lambda fit: fit.candidate.n_clusters)
     done: set[int] = set()
@@ -353,18 +437,6 @@ def fit_growing(
         fits = [fit for fit in fits if fit.candidate.n_clusters != k] + search.fits([k])
         done.add(k)
     return sorted(fits, key=lambda fit: fit.candidate.n_clusters)
-
-
-def _only(
-    components: Callable[[int], Sequence[Component]], names: set[str]
-) -> Callable[[int], Sequence[Component]]:
-    """The candidates of some shapes; all where none is known."""
-
-    def some(k: int) -> Sequence[Component]:
-        every = components(k)
-        return [c for c in every if ModelCandidate(c.setting).shape in names] or every
-
-    return some
 
 
 def choose(fits: Sequence[Fit], criterion: str) -> Fit:
@@ -380,8 +452,7 @@ def choose(fits: Sequence[Fit], criterion: str) -> Fit:
         for i in np.argsort(values, kind="stable"):  # NaN comes last
             if not values[i] <= judged.min() + EFFORT.tie:
                 break
-            own = fits[i].likelihood
-            judged[i] = values[i] + own.component.doubt(fits[i].run.state, own.count)
+            judged[i] = values[i] + fits[i].doubt()
         near = np.flatnonzero(judged <= judged.min() + EFFORT.tie)
     return fits[min(map(int, near), key=lambda i: (fits[i].candidate.n_parameters, i))]
 
@@ -403,3 +474,151 @@ def _alike(one: np.ndarray, other: np.ndarray) -> bool:
     together = one @ other.T
     best = np.abs(one - other[np.argmax(together, axis=1)])
     return bool(best.sum() <= EFFORT.same_memberships * one.sum())
+
+
+def best_run(
+    likelihood: Likelihood,
+    states: Sequence[State],
+    limits: Limits,
+    incumbent: loop.Run | None = None,
+) -> tuple[loop.Run, bool]:
+    """The best run from several states, and whether another one found the same optimum.
+
+    The first state goes to convergence whatever short runs say, unless there is an ``incumbent``.
+    """
+    runs = [likelihood.run(states[0], limits.max_iter, limits.tol)] if incumbent is None else []
+    left = list(states[1:]) if incumbent is None else list(states)
+    # A few starts often agree already; only where they do not, all others are tried. With few
+    # objects steps are cheap and optima many: then agreement proves nothing.
+    certify = incumbent is None and likelihood.count > EFFORT.certified_objects
+    agreed = False
+    groups = (left[: EFFORT.probes], left[EFFORT.probes :]) if certify else (left,)
+    for i, group in enumerate(groups):
+        if not group or agreed:
+            continue
+        n_short = min(limits.n_short, EFFORT.probe_steps) if certify and not i else limits.n_short
+        for state in _short(likelihood, group, n_short)[: limits.finalists]:
+            runs.append(likelihood.run(state, limits.max_iter, limits.tol))
+            agreed = certify and _agree(runs, EFFORT.same * likelihood.total)
+            if agreed:
+                break
+    runs = runs if incumbent is None else [incumbent, *runs]
+    if len(runs) == 1:
+        return runs[0], agreed
+    return min(runs, key=lambda run: _rank(likelihood, run)), agreed
+
+
+def _rank(likelihood: Likelihood, run: loop.Run) -> tuple[bool, bool, float]:
+    """Sort key of runs: sound ones first, then no small clusters, then the higher objective."""
+    component, count = likelihood.component, likelihood.count
+    value = -merit(likelihood, run.state, run.objective)
+    sound = component.is_sound(run.state, count)
+    return not sound, component.has_small(run.state, count), value
+
+
+def merit(likelihood: Likelihood, state: State, objective: float) -> float:
+    """The value by which maxima are compared; the least of all where it is no number."""
+    value = float(objective - likelihood.component.uncounted(state))
+    return value if np.isfinite(value) else -np.inf
+
+
+def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> list[Any]:
+    """Different states after a few steps: those without small clusters first, then by objective."""
+    component, ranked = likelihood.component, []
+    for i, state in enumerate(states):
+        end, value = likelihood.steps(state, n_steps)
+        value = -merit(likelihood, end, value)
+        ranked.append((component.has_small(end, likelihood.count), value, i, end))
+    ranked.sort(key=lambda one: one[:3])
+    different = [ranked[0]]
+    for one in ranked[1:]:
+        if not abs(different[-1][1] - one[1]) <= EFFORT.same * likelihood.total:
+            different.append(one)
+    return [one[3] for one in different]
+
+
+def _agree(runs: list[loop.Run], same: float) -> bool:
+    """Whether enough of the runs found the best optimum."""
+    values = sorted((float(run.objective) for run in runs), reverse=True)
+    return len(values) >= EFFORT.agreeing and values[0] - values[EFFORT.agreeing - 1] <= same
+
+
+def moved_run(problem: Problem, best: loop.Run, limits: Limits) -> loop.Run:
+    """The best run after moving clusters of a run."""
+    likelihood = problem.likelihood
+    if problem.component.n_clusters < 2 or problem.sample.spaces[0].shape[1] > EFFORT.most_axes:
+        return best
+    for _ in range(EFFORT.rounds):
+        swaps = np.stack(list(_swaps(problem, best.state)))
+        states = problem.states(swaps, shrink=False)
+        moved, _ = best_run(likelihood, states, limits, best)
+        gain = merit(likelihood, *moved[:2]) - merit(likelihood, *best[:2])
+        if not gain > EFFORT.same * likelihood.total:
+            break
+        best = moved
+    return best
+
+
+def _swaps(problem: Problem, state: State) -> Iterator[np.ndarray]:
+    """Groups (k, n) in which one cluster left its place to half of another."""
+    L, weights = problem.logits(state), problem.sample.weights
+    for j in least_missed(L, weights)[: EFFORT.lost]:
+        others = L.copy()
+        others[j] = -np.inf
+        R = softmax_columns(others)[0] * weights
+        sides, spread = _sides(problem.sample.spaces[0], R)
+        spread[j] = -np.inf
+        for cut in np.argsort(-spread, kind="stable")[: min(EFFORT.cut, len(L) - 1)]:
+            for side in sides[cut]:
+                halves = R.copy()
+                halves[j] = np.where(side, 0.0, R[cut])
+                halves[cut] = np.where(side, R[cut], 0.0)
+                yield halves
+
+
+def fewer(problem: Problem, state: State) -> Iterator[np.ndarray]:
+    """Weighted memberships (k - 1, n) of mixtures that lost a cluster, those least missed."""
+    L, weights = problem.logits(state), problem.sample.weights
+    for j in least_missed(L, weights)[: EFFORT.cut]:
+        yield softmax_columns(np.delete(L, j, axis=0))[0] * weights
+
+
+def more(problem: Problem, state: State) -> Iterator[np.ndarray]:
+    """Weighted memberships (k + 1, n) of mixtures one cluster of which is cut in two."""
+    R = problem.memberships(state)
+    sides, spread = _sides(problem.sample.spaces[0], R)
+    for cut in np.argsort(-spread, kind="stable")[: EFFORT.cut]:
+        for side in sides[cut]:
+            halves = np.concatenate([R, np.where(side, 0.0, R[cut])[None]])
+            halves[cut] *= side
+            yield halves
+
+
+def least_missed(L: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The clusters in the order of the log-likelihood without them, highest first."""
+    best, columns = np.argmax(L, axis=0), np.arange(L.shape[1])
+    peak, others = L[best, columns], L.copy()
+    others[best, columns] = -np.inf
+    E = np.exp(others - peak)  # so that what is left without a cluster never cancels
+    without = peak + np.log(1.0 + E.sum(axis=0) - E)
+    without[best, columns] = softmax_columns(others)[1]
+    return np.argsort(without @ weights, kind="stable")[::-1]
+
+
+def _sides(X: np.ndarray, R: np.ndarray) -> tuple[list[list[np.ndarray]], np.ndarray]:
+    """On which side (n,) of the middle objects lie, for the axes across which a cluster is cut,
+    and the scatter of every cluster along its longest axis (k,)."""
+    mass = np.maximum(R.sum(axis=1), np.finfo(float).tiny)
+    means = (R @ X) / mass[:, None]
+    sides, spread = [], np.empty(len(R))
+    for j, r in enumerate(R):
+        Y = X - means[j]
+        values, axes = np.linalg.eigh((Y.T * r) @ Y)
+        projected = Y @ axes
+        squares = projected * projected
+        second = np.maximum(r @ squares, 1e-100)
+        kurtosis = mass[j] * (r @ (squares * squares)) / second**2
+        chosen = {len(values) - 1, int(np.argmin(kurtosis))}
+        sides.append([projected[:, axis] > 0.0 for axis in sorted(chosen)])
+        spread[j] = values[-1]
+    return sides, spread

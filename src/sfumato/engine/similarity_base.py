@@ -26,7 +26,7 @@ from ..numerics.operators import magnitudes
 from ..similarity import Factored, cluster_kernel, cosine, gaussian, knn, self_tuning
 from .base import Clusterer
 from .clusterer import most_clusters
-from .kept import publish_kept
+from .linked import publish_kept
 from .objects import ABSENT, UNKNOWN, Objects, chained, distinct_rows, joined, merged, present_rows
 from .similarity_evidence import (
     Evidence,
@@ -42,20 +42,15 @@ from .similarity_evidence import (
     without_gaps,
 )
 
-__all__ = ["PairWeightingClusterer", "SimilarityClusterer"]
-
 NAMED: dict[str, Callable[..., Any]]
 NAMED = {"knn": knn, "self-tuning": self_tuning, "gaussian": gaussian, "cosine": cosine}
-COUNTS = (knn, self_tuning, gaussian)  # functions that count neighbours, and so need weights
 
 
 class SimilarityClusterer(Clusterer):
     """Models of a similarity W (n, n), given or made from features by ``similarity``.
 
-    ``similarity`` is ``"precomputed"``, a name, or a function ``f(X, Y=None)``: similarities among
-    the rows of X, or of new objects X to known objects Y (scikit-learn's kernels have this form).
-    ``_objects(X)`` gives W among objects, of which rows may share one; ``_spread`` gives every row
-    the memberships of its object; ``_new_similarities(X)`` are the rows of new objects.
+    ``similarity`` is ``"precomputed"``, ``"distance"``, a name, or a function ``f(X, Y=None)``:
+    similarities among the rows of X, or of new objects X to known objects Y.
     """
 
     _any_library = True  # arrays of every library that follows the array API standard
@@ -143,11 +138,7 @@ class SimilarityClusterer(Clusterer):
         return Evidence(W, rows.weights), rows
 
     def _prepared(self, evidence: Evidence, rows: Objects, known: Known) -> Evidence:
-        """The evidence for ``n_clusters`` clusters, and what is needed for new objects.
-
-        Objects without evidence and, beyond ``n_clusters``, the smaller unconnected pieces are set
-        apart: they get equal memberships.
-        """
+        """The evidence for ``n_clusters`` clusters, without objects that are set apart."""
         group = rows.group
         columns = None if group is None or not self._square() else rows.averages()
         if self.n_clusters > rows.size:
@@ -170,10 +161,8 @@ class SimilarityClusterer(Clusterer):
         """Check what ``__init__`` stored."""
 
     def _linked(self, evidence: Evidence, known: Known) -> Evidence:
-        """The cluster kernel of a graph, if that is the similarity asked for, with links as edges
-        of the graph.
-        """
-        if not isinstance(self.similarity, str) or self.similarity != "cluster-kernel":
+        """The cluster kernel of a graph, if that is asked for, with links as edges."""
+        if not self._is("cluster-kernel"):
             return evidence
         graph = evidence.W
         size = graph.shape[0]
@@ -231,7 +220,13 @@ class SimilarityClusterer(Clusterer):
         host = is_numpy(X) or sp.issparse(X)
         if host:
             refuse_underflow(X, "X")
-            _refuse_empty(empty_rows(X))
+            empty = empty_rows(X)
+            if empty is not None:
+                n = int(empty.sum())
+                raise ValueError(
+                    f"X has no measured value in {n} row{'s' * (n > 1)} (first: row "
+                    f"{empty.argmax()}): drop {'them' if n > 1 else 'it'}"
+                )
         check_n_clusters(self.n_clusters, X.shape[0])
         weights = check_weights(sample_weight, X)
         rows = distinct_rows(X, weights) if host else present_rows(X.shape[0], weights)
@@ -241,9 +236,8 @@ class SimilarityClusterer(Clusterer):
         rows = rows.in_units()
         # What is kept must not change when the user changes X.
         known = X if not host else X.copy() if rows.group is None else X[rows.first()]
-        counted = (
-            {"weights": rows.weights} if function in COUNTS and rows.weights is not None else {}
-        )
+        counts = function in (knn, self_tuning, gaussian) and rows.weights is not None
+        counted = {"weights": rows.weights} if counts else {}
         W = function(known, **counted)
         known_good = isinstance(W, Factored) or (function is knn and not counted)
         if not known_good:
@@ -259,20 +253,14 @@ class SimilarityClusterer(Clusterer):
 
     def _spread(self, memberships: Any, X: Any) -> Any:
         """Memberships (n, k) of all rows, from those of the objects; equal rows have equal ones."""
-        U = self._spread_rows(memberships, X)
+        U, group, k = memberships, self._group, memberships.shape[1]
+        if group is not None:
+            U = np.full((group.size, k), 1.0 / k, dtype=memberships.dtype)
+            U[group >= 0] = memberships[group[group >= 0]]
+            absent = np.flatnonzero(group == ABSENT)
+            if absent.size:
+                U[absent] = self._place(self._new_similarities(take_rows(X, absent)))
         return U if self._copies is None else shared(U, self._copies)
-
-    def _spread_rows(self, memberships: Any, X: Any) -> Any:
-        group = self._group
-        if group is None:
-            return memberships
-        k = memberships.shape[1]
-        U = np.full((group.size, k), 1.0 / k, dtype=memberships.dtype)
-        U[group >= 0] = memberships[group[group >= 0]]
-        absent = np.flatnonzero(group == ABSENT)
-        if absent.size:
-            U[absent] = self._place(self._new_similarities(take_rows(X, absent)))
-        return U
 
     @abstractmethod
     def _place(self, rows: Any) -> Any:
@@ -308,15 +296,11 @@ class SimilarityClusterer(Clusterer):
         return (np.asarray(evidence) if plain else evidence), "similarity"
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
-        named = isinstance(self.similarity, str) and not self._precomputed()
-        full = named and self.similarity in ("gaussian", "self-tuning")
-        dense = size.n**2 * size.itemsize if full else 0
-        sparse = size.sparse if self._precomputed() else not dense
-        vectors = (
-            krylov_columns(most_clusters(self.n_clusters), size.n, sparse=sparse)
-            if named or self._precomputed()
-            else 0
-        )
+        given = self._is("precomputed")
+        dense = size.n**2 * size.itemsize if self._is("gaussian", "self-tuning") else 0
+        sparse, vectors = size.sparse if given else not dense, 0
+        if isinstance(self.similarity, str):
+            vectors = krylov_columns(most_clusters(self.n_clusters), size.n, sparse=sparse)
         return super()._memory_needed(size) | {
             "the dense similarity": dense,
             "eigenvectors": vectors * size.n * size.itemsize,
@@ -333,7 +317,7 @@ class SimilarityClusterer(Clusterer):
                 "set similarity='cluster-kernel' or 'knn', which stay sparse",
                 changed(similarity="cluster-kernel"),
             )
-        if self._precomputed() and not size.sparse:
+        if self._is("precomputed") and not size.sparse:
             yield (
                 "give a sparse graph (sfumato.similarity.knn)",
                 changed(size._replace(stored=0, sparse=True)),
@@ -343,9 +327,7 @@ class SimilarityClusterer(Clusterer):
         yield from super()._smaller_alternatives(size)
 
     def _new_similarities(self, X: Any) -> Any:
-        """Similarities (n_new, g) of new objects to the fitted ones: an array, sparse array or
-        operator.
-        """
+        """Similarities (n_new, g) of new objects to the fitted ones."""
         if self._square():
             if hasattr(X, "columns"):
                 _check_feature_names(self, X, reset=False)
@@ -375,18 +357,17 @@ class SimilarityClusterer(Clusterer):
 
     def _square(self) -> bool:
         """Whether the evidence is (n, n): similarities or distances."""
-        return isinstance(self.similarity, str) and self.similarity in ("precomputed", "distance")
+        return self._is("precomputed", "distance")
 
-    def _precomputed(self) -> bool:
-        return isinstance(self.similarity, str) and self.similarity == "precomputed"
+    def _is(self, *names: str) -> bool:
+        """Whether the similarity has one of these names."""
+        return isinstance(self.similarity, str) and self.similarity in names
 
     def _function(self) -> Any:
         if callable(self.similarity):
             return self.similarity
-        if self.similarity == "cluster-kernel":
-            return knn
-        if isinstance(self.similarity, str) and self.similarity in NAMED:
-            return NAMED[self.similarity]
+        if self._is("cluster-kernel", *NAMED):
+            return NAMED.get(self.similarity, knn)
         names = ", ".join(map(repr, ("precomputed", "distance", "cluster-kernel", *NAMED)))
         raise ValueError(
             f"similarity must be one of {names} or a function f(X, Y=None), got {self.similarity!r}"
@@ -395,11 +376,8 @@ class SimilarityClusterer(Clusterer):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._square()
-        named = isinstance(self.similarity, str)
-        tags.input_tags.allow_nan = named and (
-            self.similarity in ("knn", "cluster-kernel")
-            or (self._weighs_pairs and self.similarity == "precomputed")
-        )
+        measured = ("precomputed",) if self._weighs_pairs else ()
+        tags.input_tags.allow_nan = self._is("knn", "cluster-kernel", *measured)
         tags.input_tags.sparse = True
         return tags
 
@@ -437,13 +415,3 @@ class PairWeightingClusterer(SimilarityClusterer):
         self
         """
         return self._fit_known(X, y, sample_weight, pair_weight, must_link, cannot_link)
-
-
-def _refuse_empty(empty: np.ndarray | None) -> None:
-    """Refuse objects of which nothing was observed."""
-    if empty is not None:
-        n = int(empty.sum())
-        raise ValueError(
-            f"X has no measured value in {n} row{'s' * (n > 1)} (first: row {empty.argmax()}): "
-            f"drop {'them' if n > 1 else 'it'}"
-        )

@@ -20,27 +20,6 @@ from ..numerics.operators import degrees, diagonal_of
 from ..similarity.operators import Factored
 from .objects import Objects
 
-__all__ = [
-    "Evidence",
-    "averaged",
-    "extreme_unit",
-    "has_gaps",
-    "in_units",
-    "isolated",
-    "largest_entry",
-    "measured",
-    "set_apart",
-    "shared",
-    "similarity_of_distances",
-    "take_rows",
-    "without_gaps",
-]
-
-# The largest weight of a pair: times squares of similarities in the units of ``extreme_unit``, and
-# summed over all pairs, these are still numbers.
-LEAST_WEIGHT, MOST_WEIGHT = 1e-20, 1e20
-LARGEST_DENSE = 5000  # objects up to which unconnected pieces of a dense similarity are looked for
-
 
 class Evidence(NamedTuple):
     """Similarity ``W`` among g objects.
@@ -59,8 +38,7 @@ class Evidence(NamedTuple):
 
     def merge(self, joints: Objects) -> Evidence:
         """Linked objects as one: mean similarities, joint weights."""
-        assert joints.group is not None
-        assert joints.row_weights is not None
+        assert joints.group is not None and joints.row_weights is not None  # noqa: PT018
         assert joints.weights is not None
         out = joints.row_weights * np.minimum(joints.row_weights, 1.0)
         total = joints.weights
@@ -74,15 +52,12 @@ class Evidence(NamedTuple):
 
     def take(self, kept: np.ndarray) -> Evidence:
         """The evidence on some of the objects."""
-        index = np.flatnonzero(kept)
-        group = np.full(kept.size, -1)
-        group[index] = np.arange(index.size)
-        selection = Objects(kept.size, group)
-        weights = None if self.weights is None else self.weights[index]
-        pairs = None if self.pairs is None else self.pairs[np.ix_(index, index)]
+        selection = Objects(kept.size, np.where(kept, np.cumsum(kept) - 1, -1))
+        weights = None if self.weights is None else self.weights[kept]
+        pairs = None if self.pairs is None else self.pairs[np.ix_(kept, kept)]
         left = None
         if self.self_pairs is not None:
-            left = self.self_pairs[0][index], self.self_pairs[1][index]
+            left = self.self_pairs[0][kept], self.self_pairs[1][kept]
         return Evidence(selection.average(self.W), weights, pairs, left)
 
 
@@ -165,19 +140,15 @@ def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, A
         )
     if not np.isfinite(Q).all() or Q.min() < 0:
         raise ValueError("pair_weight must be finite and nonnegative; 0 means not measured")
-    if Q.size and Q.max() > 0 and not LEAST_WEIGHT <= Q.max() <= MOST_WEIGHT:
+    # Times squares of similarities, and summed over all pairs, weights are still numbers.
+    if Q.size and Q.max() > 0 and not 1e-20 <= Q.max() <= 1e20:
         raise ValueError(
             f"pair_weight is too large or too small to be summed (largest {Q.max():g}): divide it "
             "by its largest value"
         )
-    Q = np.where(missing | missing.T, 0.0, (Q + Q.T) / 2)
     # Where only one of w_ij and w_ji is measured, it stands for both.
-    dense = np.where(missing, dense.T, dense)
-    one_sided = missing ^ missing.T
-    if one_sided.any():
-        given = np.ones(dense.shape) if pair_weight is None else _dense(pair_weight, "pair_weight")
-        Q = np.where(one_sided, np.where(missing, given.T, given), Q)
-    dense = without_gaps(dense)
+    own = np.where(missing, np.where(missing.T, 0.0, Q.T), np.where(missing.T, Q, (Q + Q.T) / 2))
+    Q, dense = own, without_gaps(np.where(missing, dense.T, dense))
     if Q.max() <= 0:
         raise ValueError("no pair is measured: W is NaN, or pair_weight 0, everywhere")
     return dense, Q
@@ -206,8 +177,6 @@ def isolated(W: Any, pairs: Any = None) -> np.ndarray:
             return np.zeros(W.shape[0], dtype=bool)
         return np.asarray(abs(factor).sum(axis=1)).ravel() == 0
     if sp.issparse(W):
-        if W.format == "csr" and W.has_canonical_format and W.data.all():
-            return np.diff(W.indptr) - (W.diagonal() != 0) == 0
         return np.asarray((W != 0).sum(axis=1)).ravel() - (W.diagonal() != 0) == 0
     if isinstance(W, np.ndarray):
         return np.count_nonzero(W, axis=1) - (W.diagonal() != 0) == 0
@@ -219,10 +188,7 @@ def isolated(W: Any, pairs: Any = None) -> np.ndarray:
 
 
 def set_apart(evidence: Evidence, n_clusters: int) -> np.ndarray:
-    """Objects (g,) similar to no other, and those of pieces beyond the ``n_clusters`` largest.
-
-    Both are named.
-    """
+    """Objects (g,) similar to no other, and those of pieces beyond the ``n_clusters`` largest."""
     dropped = isolated(evidence.W, evidence.pairs)
     if dropped.all():
         return np.zeros(dropped.size, dtype=bool)
@@ -243,11 +209,8 @@ def set_apart(evidence: Evidence, n_clusters: int) -> np.ndarray:
 def smaller_pieces(
     W: Any, weights: np.ndarray | None, dropped: np.ndarray, n_clusters: int
 ) -> np.ndarray:
-    """Which objects (n,) lie in unconnected pieces beyond the ``n_clusters`` heaviest.
-
-    Of equal ones the first stay.
-    """
-    dense = isinstance(W, np.ndarray) and W.shape[0] <= LARGEST_DENSE
+    """Which objects (n,) lie in unconnected pieces beyond the ``n_clusters`` heaviest."""
+    dense = isinstance(W, np.ndarray) and W.shape[0] <= 5000  # every row is read
     if not (dense or sp.issparse(W)) or n_clusters < 2:
         return np.zeros(dropped.size, dtype=bool)
     piece = _pieces(W) if dense else connected_components(W, directed=False)[1]
@@ -261,9 +224,7 @@ def smaller_pieces(
 
 
 def _pieces(W: np.ndarray) -> np.ndarray:
-    """The unconnected piece (n,) of every object of a dense similarity; every row is read once at
-    most, and there is no copy.
-    """
+    """The unconnected piece (n,) of every object of a dense similarity, without a copy of it."""
     n = W.shape[0]
     piece, size, number = np.full(n, -1), max(1, 2**18 // n), -1
     for start in range(n):
@@ -281,9 +242,7 @@ def _pieces(W: np.ndarray) -> np.ndarray:
 
 
 def averaged(columns: Any, rows: Any) -> Any:
-    """Similarities (n_new, n) to rows of the evidence as those to its objects, by their averages
-    ``columns`` (n, g); None leaves them as they are.
-    """
+    """Similarities (n_new, n) to rows as those to objects, by their averages ``columns`` (n, g)."""
     if columns is None:
         return rows
     if isinstance(rows, Factored):
@@ -294,9 +253,7 @@ def averaged(columns: Any, rows: Any) -> Any:
 
 
 def shared(U: np.ndarray, copies: np.ndarray) -> np.ndarray:
-    """Memberships (n, k) that rows of one number in ``copies`` (n,) share; negative ones keep
-    theirs.
-    """
+    """Memberships (n, k) that rows of one number above -1 in ``copies`` (n,) share."""
     place = copies - min(0, int(copies.min()))
     sums = np.zeros((int(place.max()) + 1, U.shape[1]), dtype=U.dtype)
     np.add.at(sums, place, U)
@@ -322,8 +279,7 @@ def similarity_of_distances(
 ) -> tuple[np.ndarray, np.ndarray]:
     """exp(-d^2 / (s_i s_j)) of distances, s the distance to the n-th neighbour, and s of the rows.
 
-    Distances (n, n) among known objects or, with their ``scales`` (n,), those (n_new, n) of new
-    objects to them.
+    With the ``scales`` (n,) of known objects, distances (n_new, n) of new objects to them.
     """
     D = _dense(D, "the distances")
     if D.ndim != 2 or (scales is None and D.shape[0] != D.shape[1]):
@@ -339,10 +295,8 @@ def similarity_of_distances(
     if rank < 0:
         return np.ones_like(D), np.ones(len(D))
     reach = np.partition(own, rank, axis=1)[:, rank]
-    finite = reach[np.isfinite(reach) & (reach > 0)]
-    reach = np.where(
-        np.isfinite(reach) & (reach > 0), reach, finite.min(initial=1.0) if finite.size else 1.0
-    )
+    good = np.isfinite(reach) & (reach > 0)
+    reach = np.where(good, reach, reach[good].min(initial=1.0))
     known = reach if scales is None else scales
     with np.errstate(over="ignore"):
         return np.exp(-((D / reach[:, None]) * (D / known[None, :]))), reach

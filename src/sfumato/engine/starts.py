@@ -34,27 +34,15 @@ from ..numerics import seeding
 from ..numerics.coordinates import Coordinates
 from ..numerics.holes import Background, one_gaussian
 
-__all__ = ["Hierarchy", "Sample", "complete", "feature_sample"]
-
-MOST_GROUPS = 300  # that the agglomeration begins with: objects, or small groups by k-means
-FEW_GROUPS = 150  # small groups where there are more objects
 SCREEN = 4096  # objects that starts look at, and on which candidates compete where there are more
-NEGLIGIBLE = 1e-9  # part of the trace that decides between merges only where these tie
-
-
-MOST_COMPLETED = 48  # features up to which missing values are filled by one Gaussian
-# Median absolute deviations (scaled as for a normal) beyond which a start leaves objects out.
-FAR = 5.0
-MOST_FAR = 0.2  # share of the objects that may be far; with more, there is no bulk to be far from
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
     """Objects (n, d) that starts look at: complete and sorted, with weights (n,).
 
-    ``spaces`` are coordinates in which k-means looks for groups, in turn. ``nested`` are those in
-    which the first partition is agglomerated, None for none. ``bulk`` (n,) are the objects that
-    every second start looks at, None for all: outliers should not begin as clusters.
+    ``spaces`` are coordinates in which k-means looks for groups, in turn, ``nested`` those of the
+    agglomeration, if there is one. ``bulk`` (n,) are the objects of every second start.
     """
 
     X: np.ndarray
@@ -62,7 +50,7 @@ class Sample:
     spaces: Sequence[np.ndarray]
     nested: np.ndarray | None = None
     bulk: np.ndarray | None = None
-    _trees: dict[int, Any] = field(default_factory=dict, compare=False)
+    _trees: list[Hierarchy] = field(default_factory=list, compare=False)
 
     @property
     def unit(self) -> float:
@@ -70,11 +58,8 @@ class Sample:
         return seeding.unit(self.weights)
 
     def groups(self, k: int, n_starts: int, seed: int, *, nested: bool = True) -> np.ndarray:
-        """Weighted groups (starts, k, n): those of the tree first, then by k-means in all spaces;
-        in the first space only where not ``nested``.
-
-        They depend on ``k`` and the seed only, not on other numbers that are tried.
-        """
+        """Weighted groups (starts, k, n) by ``k`` and seed: that of the tree first, then by k-means
+        in all spaces; in the first space only where not ``nested``."""
         turns = range(n_starts if k > 1 else 1)
         labels = [self._partition(k, turn, seed, nested) for turn in turns]
         return (np.stack(labels)[:, None, :] == np.arange(k)[:, None]) * self.weights
@@ -89,7 +74,9 @@ class Sample:
         if size == 1:
             found = np.zeros(len(first), dtype=np.int64)
         elif nested and turn == 0 and self.nested is not None:
-            found = self._tree(chosen[first], mass, size)
+            if not self._trees:  # one for all numbers
+                self._trees.append(Hierarchy.of(self.nested[chosen[first]], mass))
+            found = self._trees[0].labels(size)
         if found is None:
             at = (turn - (self.nested is not None)) % len(self.spaces) if nested else 0
             rng = np.random.default_rng([seed, k, turn])
@@ -97,13 +84,6 @@ class Sample:
         labels = np.full(len(self.X), -1)
         labels[chosen] = found[index]
         return labels
-
-    def _tree(self, chosen: np.ndarray, mass: np.ndarray, k: int) -> np.ndarray | None:
-        """Labels of the ``k`` groups of the hierarchy, which is made once; None beyond it."""
-        if 0 not in self._trees:
-            assert self.nested is not None
-            self._trees[0] = Hierarchy.of(self.nested[chosen], mass)
-        return self._trees[0].labels(k)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +97,9 @@ class Hierarchy:
     def of(cls, X: np.ndarray, weights: np.ndarray) -> Hierarchy:
         """Agglomerate objects (n, d), or small groups where they are many."""
         Z = _half_white(X, weights)
-        if len(Z) <= MOST_GROUPS:
-            first = np.arange(len(Z))
-        else:
-            labels = _small_groups(Z, weights, FEW_GROUPS, np.random.default_rng(0))
+        first = np.arange(len(Z))
+        if len(Z) > 300:
+            labels = _small_groups(Z, weights, 150, np.random.default_rng(0))
             first = np.unique(labels, return_inverse=True)[1]
         share = (first == np.arange(first.max() + 1)[:, None]) * weights
         mass = share.sum(axis=1)
@@ -132,9 +111,17 @@ class Hierarchy:
             own = np.sum((Z - mean[first]) ** 2, axis=1)
             traces = np.bincount(first, weights * own)
             every = set(range(1, len(mass) + 1))
-            return cls(first, seeding.merge(mass, mean, traces, partial(_cost, a), every).get)
-        parts = (mass, mean, _scatter(Z, share, mass, mean))
-        groups = (np.array(part, dtype=np.float64, order="C") for part in parts)
+            tiny = np.finfo(float).tiny
+
+            def cost(N: np.ndarray, trace: np.ndarray) -> np.ndarray:
+                return N * np.log(np.maximum((trace + a) / N, tiny))
+
+            return cls(first, seeding.merge(mass, mean, traces, cost, every).get)
+        scatter = np.zeros((len(mass), Z.shape[1], Z.shape[1]))
+        if len(mass) < len(Z):
+            scatter = np.stack([(Z.T * row) @ Z for row in share])
+            scatter -= mass[:, None, None] * mean[:, :, None] * mean[:, None, :]
+        groups = (np.array(part, dtype=np.float64, order="C") for part in (mass, mean, scatter))
         pairs = native("agglomerate").merges(*groups, a, 1)
         return cls(first, partial(_merged, pairs))
 
@@ -151,19 +138,8 @@ def _merged(pairs: np.ndarray, k: int) -> np.ndarray:
     return np.unique(group, return_inverse=True)[1]
 
 
-def _scatter(Z: np.ndarray, share: np.ndarray, mass: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Scatter (m, d, d) of groups with the weights ``share`` (m, n) of objects."""
-    if len(mass) == len(Z):
-        return np.zeros((len(Z), Z.shape[1], Z.shape[1]))
-    scatter = np.stack([(Z.T * row) @ Z for row in share])
-    return scatter - mass[:, None, None] * mean[:, :, None] * mean[:, None, :]
-
-
 def _only_traces(Z: np.ndarray, weights: np.ndarray, farthest: float) -> bool:
-    """Whether no determinant counts in the cost of any group of half-white objects.
-
-    ``farthest`` is the largest squared distance from the center.
-    """
+    """Whether no determinant counts, ``farthest`` the largest squared distance from the center."""
     n, d = Z.shape
     if n <= d:
         return True
@@ -172,7 +148,8 @@ def _only_traces(Z: np.ndarray, weights: np.ndarray, farthest: float) -> bool:
     log_det = float(np.log(np.maximum(weights @ (Z * Z), tiny)).sum())
     by_reach = (d - 1) * np.log(max(farthest, tiny)) - d * np.log(d)
     by_volume = (1.0 - 1.0 / d) * (log_det - d * np.log(lightest)) - np.log(d)
-    return bool(min(by_reach, by_volume) < np.log(NEGLIGIBLE))
+    # A smaller part of the trace decides between merges only where these tie.
+    return bool(min(by_reach, by_volume) < np.log(1e-9))
 
 
 def _small_groups(
@@ -189,32 +166,22 @@ def _small_groups(
     return seeding.nearest(Z, centers)
 
 
-def _cost(a: float, N: np.ndarray, trace: np.ndarray) -> np.ndarray:
-    """Costs of groups of mass ``N`` by their traces alone."""
-    return N * np.log(np.maximum((trace + a) / N, np.finfo(float).tiny))
-
-
 def _half_white(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Principal coordinates of standardised features over the square roots of singular values."""
     X = seeding.standardize(X, weights)
-    values, axes = np.linalg.eigh((X.T * weights) @ X)
-    good = values > 1e-12 * max(values.max(initial=0.0), np.finfo(float).tiny)
-    return X @ (axes[:, good] / values[good] ** 0.25)
+    return seeding.whiten(X, weights, 0.5) / weights.sum() ** 0.25
 
 
 def feature_sample(
     X: Array, weights: Weights, coordinates: Coordinates, *, missing: bool, trimmed: bool = False
 ) -> Sample:
-    """Standardised objects, complete, with k-means in three sorts of coordinates.
-
-    ``trimmed``: every second start leaves out objects far from the bulk, so that outliers do not
-    begin as clusters of their own.
-    """
+    """Standardised objects, complete, with k-means in three sorts of coordinates; if ``trimmed``,
+    outliers do not begin as clusters of their own."""
     feature = coordinates.unmixed()
     rows = Rows(X, weights, view=feature.inner)
     X, weights, _ = seeding.sorted_sample(rows, SCREEN, np.random.default_rng(0))
     if missing:
-        X = complete(X, weights) if X.shape[1] <= MOST_COMPLETED else np.nan_to_num(X)
+        X = complete(X, weights) if X.shape[1] <= 48 else np.nan_to_num(X)
     units = X * (coordinates.isotropic().scale / feature.scale)
     bulk = _bulk(X, weights) if trimmed else None
     return Sample(X, weights, (X, seeding.whiten(X, weights), units), nested=X, bulk=bulk)
@@ -224,8 +191,9 @@ def _bulk(X: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
     """Which objects are not far from the others in any feature; None where many are far."""
     middle = _medians(X, weights)
     spread = 1.4826 * _medians(np.abs(X - middle), weights)
-    near = (np.abs(X - middle) <= FAR * np.where(spread > 0, spread, np.inf)).all(axis=1)
-    enough = weights @ near >= (1.0 - MOST_FAR) * weights.sum()
+    # Far: five median absolute deviations. With a fifth far, there is no bulk to be far from.
+    near = (np.abs(X - middle) <= 5.0 * np.where(spread > 0, spread, np.inf)).all(axis=1)
+    enough = weights @ near >= 0.8 * weights.sum()
     return near if enough and not near.all() else None
 
 

@@ -40,10 +40,6 @@ from ..array.warn import warn
 from ..numerics.eigen import leading_eigenvectors
 from ..numerics.operators import degrees, normalized_operator
 
-__all__ = ["LEVEL", "PREFIX", "SEARCH_TESTS", "Structure", "Valleys", "assess", "convinces"]
-__all__ += ["discriminating_coordinates", "leading_coordinates", "valleys"]
-__all__ += ["warn_about_structure", "without_ties"]
-
 LEVEL = 0.05  # accepted rate of false alarms
 # Independent tests that a search over all numbers of clusters counts as: its candidates are alike.
 SEARCH_TESTS = 3
@@ -84,7 +80,6 @@ class Tuning(NamedTuple):
 
 
 TUNING = Tuning()
-BORDER = 200  # edges of a border that are looked at: the median needs no more
 
 
 class Structure(NamedTuple):
@@ -111,23 +106,12 @@ def convinces(found: Structure) -> bool:
 def assess(
     evidence: np.ndarray, memberships: Any, *, kind: str, noise: bool = False
 ) -> Structure | None:
-    """Whether the evidence supports the clusters of these memberships.
-
-    Parameters
-    ----------
-    evidence : features (n, p), or a similarity (n, n): an array, a sparse array or an operator
-    memberships : array of shape (n, k)
-    kind : {"features", "similarity"}
-    noise : bool
-        Whether the last column is noise, whose objects are left out.
-
-    Returns
-    -------
-    structure : Structure or None
-        None where nothing can be said: one cluster, fewer than 50 objects, or evidence elsewhere.
-    """
+    """Whether features (n, p) or a similarity (n, n) support the clusters of memberships (n, k),
+    the last of which may be ``noise``; None where nothing can be said: one cluster, fewer than 50
+    objects, or evidence on other machines."""
     n, k = memberships.shape[0], memberships.shape[1] - noise
-    if n < FEWEST or k < 2 or not _readable(evidence):
+    here = is_numpy(evidence) or type(evidence).__module__.split(".")[0] == "torch"
+    if n < FEWEST or k < 2 or not here:
         return None
     few = _sample(n, evidence, kind)
     labels = to_numpy(memberships if few is None else memberships[few]).argmax(axis=1)
@@ -172,11 +156,8 @@ def _flat(level: float) -> float:
 def _look_along_own_axes(
     X: np.ndarray, codes: np.ndarray, found: Valleys, threshold: float
 ) -> None:
-    """Put the valleys of shallow pairs in coordinates of their own where these are deeper.
-
-    Few common coordinates may hide the gap between two of many clusters. The shallowest pairs come
-    first; two clusters that others join already need no look.
-    """
+    """Put the valleys of shallow pairs in coordinates of their own where these are deeper: few
+    common coordinates may hide the gap between two of many clusters."""
     shallow = _flat(LEVEL / SEARCH_TESTS)
     group = np.arange(int(codes.max()) + 1)
     for at in np.argsort(found.z, kind="stable")[: int((found.z <= shallow).sum())]:
@@ -209,11 +190,8 @@ class Valleys(NamedTuple):
 
 
 def leading_coordinates(X: np.ndarray, k: int = TUNING.axes) -> np.ndarray:
-    """Uncorrelated coordinates of variance one: the leading principal axes, ``k`` at most.
-
-    Columns are standardised before that if their spreads differ more than tenfold, so that units do
-    not decide which axes lead.
-    """
+    """Uncorrelated coordinates of variance one: the leading principal axes, ``k`` at most, of
+    columns that are standardised if their spreads differ more than tenfold."""
     X = X - X.mean(axis=0)
     spread = X.std(axis=0)
     X, spread = X[:, spread > 1e-12 * spread.max(initial=0.0)], spread[spread > 0]
@@ -252,10 +230,7 @@ def without_ties(X: np.ndarray) -> np.ndarray:
 
 
 def discriminating_coordinates(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Coordinates in which clusters are round: up to 4, those that separate the clusters.
-
-    Scaled by the covariance within clusters, so any invertible linear map of X gives the same.
-    """
+    """Up to 4 coordinates that separate the clusters, in which these are round."""
     n, p = X.shape
     k = int(labels.max()) + 1
     sizes = np.bincount(labels, minlength=k)
@@ -297,8 +272,8 @@ def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valley
     pairs, z = np.column_stack([found // k, found % k]), np.empty(len(found))
     for at, (a, b) in enumerate(pairs):
         edges = np.flatnonzero(key == found[at])
-        if len(edges) > BORDER:
-            edges = np.random.default_rng(0).choice(edges, BORDER, replace=False)
+        if len(edges) > 200:  # the median needs no more
+            edges = np.random.default_rng(0).choice(edges, 200, replace=False)
         own = int(np.clip(TUNING.part * min(sizes[a], sizes[b]), min(5, m), m))
         inside = max(np.median(distances[labels == c, own - 1]) for c in (a, b))
         border = _border(tree, lower[edges], upper[edges], own)
@@ -309,8 +284,7 @@ def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valley
 
 def _border(tree: cKDTree, lower: np.ndarray, upper: np.ndarray, m: int) -> float:
     """Distance to the m-th neighbour half-way along the edges, the median over the objects of the
-    side that has fewer of them.
-    """
+    side that has fewer of them."""
     radius = tree.query((tree.data[lower] + tree.data[upper]) / 2, [m])[0][:, 0]
     side = min((lower, upper), key=lambda side: len(np.unique(side)))
     return float(np.median(_medians(radius, side)))
@@ -336,7 +310,8 @@ def _of_similarity(
     W: Any, few: np.ndarray | None, labels: np.ndarray, sizes: np.ndarray
 ) -> Structure:
     """Directions of the k leading eigenvectors that the labels explain, each by its share."""
-    W = W if few is None else _part(W, few)
+    if few is not None:
+        W = type(W)(W.table.objects(few)) if hasattr(W, "table") else W[few][:, few]
     W = W.float() if is_bfloat16(W) else W
     k, tiny = len(sizes), np.finfo(float).tiny
     degree = np.maximum(to_numpy(degrees(W)).astype(np.float64), tiny)
@@ -350,11 +325,6 @@ def _of_similarity(
     apart = max(1, min(int((left < threshold).sum()), int((sizes >= SMALLEST).sum())))
     p_value = float(ndtr((worst - mean) / deviation))
     return Structure(worst, threshold, p_value, apart, apart == k, None)
-
-
-def _readable(evidence: ArrayLike) -> bool:
-    """Whether rows can be taken here, rather than on a cluster of machines."""
-    return is_numpy(evidence) or type(evidence).__module__.split(".")[0] == "torch"
 
 
 def _sample(n: int, evidence: ArrayLike, kind: str) -> np.ndarray | None:
@@ -373,18 +343,10 @@ def _rows(X: Any, rows: np.ndarray) -> np.ndarray:
     return part / (largest or 1.0)  # so that no square overflows
 
 
-def _part(W: Any, rows: np.ndarray) -> Any:
-    return type(W)(W.table.objects(rows)) if hasattr(W, "table") else W[rows][:, rows]
-
-
-def _used(memberships: np.ndarray) -> int:
-    """Number of clusters that are the main cluster of some object."""
-    return len(np.unique(to_numpy(memberships).argmax(axis=1)))
-
-
 def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: int) -> None:
     """Warn where confident memberships are not supported, or where a cluster falls into pieces."""
-    if float(to_numpy(memberships).max(axis=1).mean()) < CONFIDENT:
+    U = to_numpy(memberships)
+    if float(U.max(axis=1).mean()) < CONFIDENT:
         return
     p = f"p = {found.p_value:.2g}"
     if found.n_apart == 1:
@@ -392,7 +354,7 @@ def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: 
             f"{PREFIX}the data show no separate clusters ({p}): the memberships cut a "
             "continuum, or noise; do not read them as groups"
         )
-    elif not found.supported and _used(memberships) == found.n_apart < n_clusters:
+    elif not found.supported and len(np.unique(U.argmax(axis=1))) == found.n_apart < n_clusters:
         # What is there stands apart: the p value would speak for clusters that are empty.
         warn(
             f"{PREFIX}only {found.n_apart} of the {n_clusters} clusters are the main cluster of "
@@ -409,3 +371,14 @@ def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: 
             f"{PREFIX}cluster {found.split} falls into pieces with an empty region between them: "
             "try more clusters, or a model of clusters of any shape"
         )
+
+
+def count_distinct(X: Any, most: int) -> int:
+    """Number of different rows, or ``most`` where there are more."""
+    if not isinstance(X, np.ndarray):
+        return most
+    for rows in (X[:1000], X):
+        found = len(np.unique(rows, axis=0))
+        if found >= most:
+            return most
+    return found

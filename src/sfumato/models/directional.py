@@ -32,10 +32,6 @@ from ..selection.automatic import AutomaticMixture
 
 __all__ = ["DirectionalMixture"]
 
-LARGE_ORDER = 50.0  # of the Bessel function: beyond, Debye's expansion is exact to 1e-9
-# Least 1 - |mean direction| of a cluster. Equal directions would have an infinite concentration.
-LEAST_SPREAD = 1e-6
-
 
 class State(NamedTuple):
     """Weights (k,), mean directions (k, d), concentrations (k,)."""
@@ -56,7 +52,7 @@ class Stats(NamedTuple):
 def log_bessel(order: float, x: Any) -> Any:
     """log I_order(x) - order log x  for x > 0, without overflow or underflow."""
     x = np.asarray(x, dtype=np.float64)
-    if order > LARGE_ORDER:  # Debye's uniform expansion (Abramowitz and Stegun 9.7.7)
+    if order > 50.0:  # Debye's uniform expansion (Abramowitz and Stegun 9.7.7), exact to 1e-9
         t = x / order
         root = np.hypot(1.0, t)
         p, exponent = 1.0 / root, order * (root - np.log((1.0 + root) * order))
@@ -82,9 +78,8 @@ def mean_length(d: int, concentrations: np.ndarray) -> np.ndarray:
 
 def concentration_of(d: int, length: np.ndarray) -> np.ndarray:
     """Concentrations (k,) whose mean directions have these lengths: Newton steps (Sra 2012) from
-    the approximation of Banerjee and others.
-    """
-    r = np.clip(length, 1e-8, 1.0 - LEAST_SPREAD)
+    the approximation of Banerjee and others."""
+    r = np.clip(length, 1e-8, 1.0 - 1e-6)  # equal directions would have an infinite concentration
     found = r * (d - r * r) / (1.0 - r * r)
     for _ in range(4):
         ratio = mean_length(d, found)
@@ -146,9 +141,7 @@ class Directions(Component):
         mass = np.maximum(stats.mass, 1e-300)
         length = np.linalg.norm(stats.total, axis=1)
         means = stats.total / np.maximum(length, 1e-300)[:, None]
-        wanted = length / mass
-        if self.shared:
-            wanted = np.array([length.sum() / mass.sum()])
+        wanted = length.sum(keepdims=True) / mass.sum() if self.shared else length / mass
         found = np.broadcast_to(concentration_of(self.n_features, wanted), mass.shape)
         return State(mass / mass.sum(), means, found)
 
@@ -180,23 +173,10 @@ class DirectionalMixture(AutomaticMixture, Mixture):
 
     Parameters
     ----------
-    n_clusters : int, sequence of int or "auto", default="auto"
-        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to
-        ``max_clusters``, and more while the best is the largest one tried.
+    %(mixture_numbers)s
     shared_concentration : bool, default=False
         Whether all clusters are equally wide.
-    max_clusters : int, default=9
-        Largest number that "auto" tries at first; four times as many at most.
-    criterion : {"bic", "icl", "aic"}, default="bic"
-        How to choose the number of clusters.
-    n_init : int, default=4
-        Number of starts; the best ones after a few steps go on until some of them agree.
-    max_iter : int, default=1000
-        Most steps of a run.
-    tol : float, default=1e-6
-        A run stops when a step raises the log-likelihood per object by less than this.
-    random_state : int, RandomState, Generator or None, default=None
-        Random seed.
+    %(mixture_loop)s
 
     Attributes
     ----------
@@ -281,8 +261,7 @@ class DirectionalMixture(AutomaticMixture, Mixture):
             X, weights, _ = seeding.sorted_sample(rows, SCREEN, np.random.default_rng(0))
             return Sample(X, weights, [X])
 
-        limits = (self.n_init, self.max_iter, self.tol, seed)
-        return Plan(components, sample, self.criterion, *limits, fixed=fixed, thorough=False)
+        return self._planned(components, sample, seed, fixed)
 
     def _structure_evidence(self, evidence: Any) -> tuple[Any, str]:
         X, kind = super()._structure_evidence(evidence)

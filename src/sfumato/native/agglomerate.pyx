@@ -1,4 +1,4 @@
-"""Merging of groups by the criterion of ``models.gaussian.hierarchy``."""
+"""Merging of groups by the criterion of ``engine.starts``."""
 
 import numpy as np
 from libc.math cimport INFINITY, fmax, log, sqrt

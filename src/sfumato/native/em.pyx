@@ -2,7 +2,7 @@
 
 States lie in slots: weights ``W`` (slots, k or k + 1), means ``M`` (slots, k, d) and shapes ``C``
 (slots, k, p, w), with (d, d), (1, d) or (1, 1) for (p, w) where covariances are full, diagonal or
-multiples of the identity. The steps are those of ``models.gaussian.kernel``, the extrapolation
+multiples of the identity. The steps are those of ``components.kernel``, the extrapolation
 between them is that of ``engine.acceleration.Squarem``.
 """
 
@@ -19,7 +19,7 @@ from .sums cimport gaussian_walk, gaussian_work
 cdef Py_ssize_t SLOTS = 6  # states that are held at once
 cdef double TINY = 2.2250738585072014e-308
 cdef double LOG_2PI = 1.8378770664093453
-cdef double LEAST_MASS = 1e-12  # these as in models.gaussian.kernel
+cdef double LEAST_MASS = 1e-12  # these as in components.kernel
 cdef Py_ssize_t INNER_STEPS = 2
 cdef double LONG = 1e8  # products after which signals are heard
 

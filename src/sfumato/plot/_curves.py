@@ -10,7 +10,7 @@ import numpy as np
 from ..array.arrays import to_numpy
 from ..array.docs import documented
 from ..array.types import ArrayLike
-from ..engine.growth import ModelSearch
+from ..engine.component import ModelSearch
 from ..metrics import ConsensusDistribution
 from ..selection.choose import Choice
 from ._style import Axes, axes_or_new, literal, palette

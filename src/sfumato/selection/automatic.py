@@ -14,8 +14,8 @@ from ..array.types import ArrayLike
 from ..array.validation import check_choice, check_number
 from ..array.warn import one_warning, warn
 from ..data.constraints import Known, known_labels
-from ..engine.growth import GROWTH
-from ..engine.kept import publish_kept
+from ..engine.linked import publish_kept
+from ..engine.mixture import GROWTH
 from ..engine.numbers import noise_level, number_scores
 from ._evidence import TUNING
 from .choose import INFORMATION, Choice, choose_n_clusters, reported

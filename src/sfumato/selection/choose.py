@@ -13,7 +13,7 @@ from sklearn.base import clone
 from ..array.types import ArrayLike, Estimator, RandomState
 from ..array.validation import as_generator, check_number
 from ..array.warn import warn
-from ..engine.growth import GROWTH
+from ..engine.mixture import GROWTH
 from ..engine.structure import FEWEST, LEVEL, PREFIX, SEARCH_TESTS, Structure, convinces
 from ._evidence import TUNING, Evidence, Features, as_evidence
 from .criteria import CRITERIA, Trial, criterion_weights, supported_numbers

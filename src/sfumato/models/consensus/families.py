@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 
 from ...numerics import distances
-from ..gaussian.estimator import GaussianMixture
+from ..gaussian import GaussianMixture
 from .mixtures import Stock
 from .tuning import TUNING
 

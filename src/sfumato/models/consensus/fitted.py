@@ -14,7 +14,7 @@ from ...array.rows import Rows
 from ...array.types import ArrayLike, Weights
 from ...array.validation import check_weights
 from ...data.features import check_features, check_observed, warn_of_empty
-from ...engine.intervals import CooccurrenceIntervals
+from ...engine.clusterer import CooccurrenceIntervals
 from ...engine.levels import sizes
 from . import given, hard
 from .constrained import LinkedConsensus

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...array.types import Estimator
-from ...engine.growth import GROWTH
+from ...engine.mixture import GROWTH
 from ...engine.numbers import noise_level, reading
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score

@@ -35,7 +35,7 @@ from ...array.rows import Rows
 from ...array.types import Array, Weights
 from ...array.warn import warn
 from ...data.features import empty_rows
-from ...engine.growth import GROWTH
+from ...engine.mixture import GROWTH
 from ...engine.numbers import reading
 from ...engine.objects import sample_objects
 from ...memberships import align, entropy

@@ -33,9 +33,8 @@ from ...data.features import check_features, observed_only
 from ...engine import loop
 from ...engine.base import Clusterer
 from ...engine.clusterer import most_clusters
-from ...engine.growth import GROWTH
-from ...engine.kept import publish_kept
-from ...engine.linked import LinkedRows
+from ...engine.linked import LinkedRows, publish_kept
+from ...engine.mixture import GROWTH
 from ...numerics import seeding
 from ...numerics.distances import largest_first
 from . import priors, sampling, variational

@@ -177,7 +177,7 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         needed = super()._memory_needed(size)
-        given = self._precomputed() and not size.sparse and size.stored
+        given = self._is("precomputed") and not size.sparse and size.stored
         if not given and not needed["the dense similarity"]:
             return needed
         scaled = {"the scaled similarity": size.n**2 * size.itemsize, "eigenvectors": 0}

@@ -16,9 +16,8 @@ from ...data.constraints import Known, matching
 from ...data.features import check_features
 from ...engine import loop
 from ...engine.base import InductiveClusterer
-from ...engine.kept import publish_kept
 from ...engine.kernel_space import KernelSpace
-from ...engine.linked import Linked
+from ...engine.linked import Linked, publish_kept
 from ...engine.similarity_evidence import has_gaps
 from ...numerics import distances, seeding
 from ...numerics.coordinates import Coordinates, measure

@@ -21,7 +21,7 @@ from ...array.validation import as_generator, check_choice, check_number
 from ...array.warn import warn
 from ...data.constraints import Known, largest_first, match_columns, reordered
 from ...engine import acceleration, loop
-from ...engine.intervals import CooccurrenceIntervals
+from ...engine.clusterer import CooccurrenceIntervals
 from ...engine.similarity_base import PairWeightingClusterer
 from ...engine.similarity_evidence import Evidence
 from ...numerics import simplex
@@ -160,7 +160,7 @@ class PairwiseProbabilisticClustering(
         self._finish(problem, run, X)
 
     def _streams(self) -> bool:
-        return self._precomputed()
+        return self._is("precomputed")
 
     def _best_of_starts(self, problem: kernel.Problem, W: Any, labels: Any) -> loop.Run:
         """The best of the starts.

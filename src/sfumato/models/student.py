@@ -7,25 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from ...array.docs import documented
-from ...array.rows import Rows, has_holes
-from ...array.types import RandomState
-from ...array.validation import check_choice, check_number
-from ...components.gaussian import Measured
-from ...components.kernel import matrices
-from ...components.student import Student
-from ...data.features import refuse_unseen
-from ...engine.component import Component
-from ...engine.mixture import Mixture
-from ...engine.search import Objects, Plan
-from ...engine.starts import feature_sample
-from ...numerics import families
-from ...numerics.coordinates import measure
-from ...selection.automatic import AutomaticMixture
+from ..array.docs import documented
+from ..array.rows import Rows, has_holes
+from ..array.types import RandomState
+from ..array.validation import check_choice, check_number
+from ..components.gaussian import Measured
+from ..components.kernel import matrices
+from ..components.student import Student
+from ..data.features import refuse_unseen
+from ..engine.component import Component
+from ..engine.mixture import Mixture
+from ..engine.search import Objects, Plan
+from ..engine.starts import feature_sample
+from ..numerics import families
+from ..numerics.coordinates import measure
+from ..selection.automatic import AutomaticMixture
 
 __all__ = ["StudentMixture"]
-
-LEAST_FREEDOM = 1e-100  # below, a start has no finite scale
 
 
 @documented
@@ -38,10 +36,9 @@ class StudentMixture(AutomaticMixture, Mixture):
 
     Parameters
     ----------
-    n_clusters : int, sequence of int or "auto", default="auto"
-        Number of clusters; of several the best by ``criterion``, unless one of its clusters is of
-        outliers: wide and around another, or of fewer objects than twice the features and two.
-        ``"auto"`` tries 1 to ``max_clusters``, and more while the best is the largest one tried.
+    %(mixture_numbers)s
+        A candidate with a cluster of outliers is not chosen: one that is wide and around another,
+        or of fewer objects than twice the features and two.
     covariance_type : str, default="auto"
         Family of the scale matrices: one of the fourteen names of R's mclust (``"VVV"``, ``"EEE"``,
         ...), ``"full"``, ``"tied"``, ``"diag"``, ``"spherical"``, or ``"auto"`` for the best by
@@ -49,21 +46,10 @@ class StudentMixture(AutomaticMixture, Mixture):
         are far behind stop a little before their end.
     degrees_of_freedom : {"common", "each"} or float, default="common"
         One number for all clusters, one for each, both found between 1 and 200, or a given one.
-    max_clusters : int, default=9
-        Largest number that "auto" tries at first; four times as many at most.
-    criterion : {"bic", "icl", "aic"}, default="bic"
-        How to choose the number of clusters and the family.
     regularization : float, default=1e-9
         Least variance in any direction, relative to that of the data (scikit-learn's ``reg_covar``
         is absolute).
-    n_init : int, default=10
-        Number of starts; the best ones after a few steps go on until some of them agree.
-    max_iter : int, default=1000
-        Most steps of a run.
-    tol : float, default=1e-8
-        A run stops when a step raises the log-likelihood per object by less than this.
-    random_state : int, RandomState, Generator or None, default=None
-        Random seed.
+    %(mixture_loop)s
 
     Attributes
     ----------
@@ -77,8 +63,7 @@ class StudentMixture(AutomaticMixture, Mixture):
     covariance_type_ : str
         The family.
     %(search)s
-    log_likelihood_, objective_ : float
-        Log-likelihood of the fitted objects; ``history_`` at every step.
+    %(log_likelihood)s
     %(ended)s
 
     See Also
@@ -126,11 +111,7 @@ class StudentMixture(AutomaticMixture, Mixture):
 
     @property
     def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature.
-
-        Not of spherical clusters, nor of families with shapes or axes in common (EVE, VVE, EEV,
-        VEV).
-        """
+        """Whether the units of features do not matter: not where axes or spheres are common."""
         return families.is_unit_free(self.covariance_type)
 
     def _check_parameters(self) -> None:
@@ -142,7 +123,7 @@ class StudentMixture(AutomaticMixture, Mixture):
         if isinstance(nu, str):
             check_choice(nu, "degrees_of_freedom", ("common", "each"))
         else:
-            check_number(nu, "degrees_of_freedom", low=LEAST_FREEDOM, high=np.inf, strict=True)
+            check_number(nu, "degrees_of_freedom", low=1e-100, high=np.inf, strict=True)
 
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
         types = families.suited(*data.X.shape)
@@ -163,8 +144,7 @@ class StudentMixture(AutomaticMixture, Mixture):
         def sample(few: Objects) -> Any:
             return feature_sample(few.X, few.weights, coordinates, missing=missing, trimmed=True)
 
-        limits = (self.n_init, self.max_iter, self.tol, seed)
-        return Plan(components, sample, self.criterion, *limits, fixed=fixed, thorough=False)
+        return self._planned(components, sample, seed, fixed)
 
     def _of_one(self, component: Component) -> bool:
         if self.covariance_type != "auto":

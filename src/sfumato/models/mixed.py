@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from ...array.arrays import to_numpy
-from ...array.docs import documented
-from ...array.rows import Rows
-from ...array.types import ArrayLike, RandomState
-from ...array.validation import check_number
-from ...components.mixed import Layout, Mixed, mixed_sample
-from ...data.features import check_features, refuse_tensors, refuse_unseen
-from ...engine.component import Component
-from ...engine.mixture import Mixture
-from ...engine.search import Objects, Plan
-from ...numerics.coordinates import measure
-from ...selection.automatic import AutomaticMixture
-from . import structure
-from .columns import Column, as_frame, code_array, code_frame, decode
+from ..array.arrays import to_numpy
+from ..array.docs import documented
+from ..array.rows import Rows
+from ..array.types import ArrayLike, RandomState
+from ..array.validation import check_number
+from ..components.mixed import Layout, Mixed, mixed_sample
+from ..data.columns import Column, as_frame, code_array, code_frame, decode
+from ..data.features import check_features, refuse_tensors, refuse_unseen
+from ..engine.component import Component
+from ..engine.mixture import Mixture
+from ..engine.search import Objects, Plan
+from ..numerics.coordinates import measure
+from ..selection.automatic import AutomaticMixture
 
 __all__ = ["MixedMixture"]
 
-NUMBERS = ("normal", "log-normal", "counts")
+# Kinds of numbers, and scales on which clusters of them are about round.
+_SCALES: dict[str, Callable[[np.ndarray], np.ndarray]]
+_SCALES = {"normal": np.asarray, "log-normal": np.log, "counts": np.sqrt}
 
 
 @documented
@@ -38,9 +40,7 @@ class MixedMixture(AutomaticMixture, Mixture):
 
     Parameters
     ----------
-    n_clusters : int, sequence of int or "auto", default="auto"
-        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to
-        ``max_clusters``, and more while the best is the largest one tried.
+    %(mixture_numbers)s
     columns : dict, optional
         Kind of columns, by name or position: ``"normal"``, ``"log-normal"``, ``"categorical"``,
         ``"counts"`` or ``"binary"``. Others are read from the types of a data frame: floats are
@@ -48,21 +48,9 @@ class MixedMixture(AutomaticMixture, Mixture):
         are binary if they have two values, counts if none is negative and some are zero,
         categorical if they have at most ten values, all positive, and normal otherwise. The columns
         of an array are normal.
-    max_clusters : int, default=9
-        Largest number that "auto" tries at first; four times as many at most.
-    criterion : {"bic", "icl", "aic"}, default="bic"
-        How to choose the number of clusters.
     smoothing : float, default=1.0
         Weight of the prior, in objects, shared by the clusters.
-    n_init : int, default=10
-        Number of starts; the best ones after a few steps go on until some of them agree. With many
-        objects they compete on a sample.
-    max_iter : int, default=1000
-        Most steps of a run.
-    tol : float, default=1e-7
-        A run stops when a step raises the objective per object by less than this.
-    random_state : int, RandomState, Generator or None, default=None
-        Random seed.
+    %(mixture_loop)s
 
     Attributes
     ----------
@@ -165,11 +153,16 @@ class MixedMixture(AutomaticMixture, Mixture):
         return codes
 
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
-        """The columns of numbers, unless those of categories tell the clusters apart."""
+        """The columns of numbers, unless those of categories tell the clusters apart.
+
+        A category always has gaps, so that valleys of density prove nothing there.
+        """
         codes = to_numpy(self._read(evidence, reset=False))
-        if structure.separated_by_categories(codes, self._columns, to_numpy(self.labels_)):
+        if separated_by_categories(codes, self._columns, to_numpy(self.labels_)):
             return None, ""
-        return structure.numbers(codes, self._columns), "features"
+        kinds = [column.kind for column in self._columns]
+        found = [_SCALES[kind](codes[:, j]) for j, kind in enumerate(kinds) if kind in _SCALES]
+        return (np.column_stack(found) if found else None), "features"
 
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
         plain = Rows(data.X, data.weights)
@@ -181,17 +174,14 @@ class MixedMixture(AutomaticMixture, Mixture):
         def components(k: int) -> list[Component]:
             return [Mixed(k, layout, overall, float(self.smoothing))]
 
-        def sample(few: Objects) -> Any:
-            return mixed_sample(few, layout, overall)
-
-        limits = (self.n_init, self.max_iter, self.tol, seed)
-        return Plan(components, sample, self.criterion, *limits, fixed=fixed, thorough=False)
+        sample = partial(mixed_sample, layout=layout, overall=overall)
+        return self._planned(components, sample, seed, fixed)
 
     def _laid_out(self, plain: Rows) -> Layout:
         low, high = plain.extremes()
         kinds = np.array([column.kind for column in self._columns])
         # Numbers without variance tell no clusters apart: they stay out of the fit.
-        constant = (low == high) & (low != high).any() & np.isin(kinds, NUMBERS)
+        constant = (low == high) & (low != high).any() & np.isin(kinds, list(_SCALES))
         self._constant = {int(i): float(low[i]) for i in np.flatnonzero(constant)}
         kinds[constant] = ""
         normal = np.flatnonzero((kinds == "normal") | (kinds == "log-normal"))
@@ -233,3 +223,26 @@ class MixedMixture(AutomaticMixture, Mixture):
             self.parameters_[column.name] = {
                 level: state.probabilities[:, first + at] for at, level in enumerate(column.levels)
             }
+
+
+def separated_by_categories(
+    codes: np.ndarray, columns: Sequence[Column], labels: np.ndarray
+) -> bool:
+    """Whether a naive Bayes rule from the categories alone finds most of the labels again.
+
+    Most: half of the errors of always naming the largest cluster are saved (Goodman and Kruskal's
+    lambda; the half is a guess).
+    """
+    k = int(labels.max()) + 1
+    sizes = np.bincount(labels, minlength=k)
+    scores = np.log(np.maximum(sizes, 1e-9))[None].repeat(len(labels), axis=0)
+    for j, column in enumerate(columns):
+        if not column.is_discrete:
+            continue
+        seen = np.flatnonzero(np.isfinite(codes[:, j]))
+        levels = codes[seen, j].astype(int)
+        table = np.ones((levels.max(initial=0) + 1, k))
+        np.add.at(table, (levels, labels[seen]), 1.0)
+        scores[seen] += np.log(table / table.sum(axis=0))[levels]
+    errors, without = np.mean(scores.argmax(axis=1) != labels), 1.0 - sizes.max() / sizes.sum()
+    return bool(without > 0 and errors <= 0.5 * without)

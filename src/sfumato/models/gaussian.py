@@ -1,37 +1,91 @@
-"""Gaussian mixtures as an estimator."""
+"""Gaussian mixtures as an estimator, and averages of several of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
-from ...array.arrays import to_numpy
-from ...array.docs import documented
-from ...array.rows import Rows, has_holes
-from ...array.types import Array, ArrayLike, RandomState
-from ...array.validation import check_choice, check_number, check_weights
-from ...components.gaussian import Gaussian, Measured, Start
-from ...conjugate import NormalInverseWishart
-from ...data.constraints import Known
-from ...data.features import check_features, observed_only
-from ...engine.base import blended
-from ...engine.component import Component, Fit, Likelihood
-from ...engine.linked import Linked
-from ...engine.loop import Run
-from ...engine.mixture import Mixture
-from ...engine.search import Objects, Plan
-from ...engine.starts import feature_sample
-from ...numerics import families
-from ...numerics.coordinates import measure
-from ...numerics.families import ALIASES, FAMILIES
-from ...selection.automatic import AutomaticMixture
-from .average import Member, average_over, averaged
-from .constant import Constant
-from .parameters import check_errors, check_frozen, check_start
+from ..array.arrays import namespace, to_numpy
+from ..array.docs import documented
+from ..array.rows import Rows, has_holes
+from ..array.types import Array, ArrayLike, RandomState
+from ..array.validation import check_choice, check_number, check_weights
+from ..components.gaussian import Gaussian, Measured, Start, check_start, read_start
+from ..components.kernel import LOG_2PI, State
+from ..conjugate import NormalInverseWishart
+from ..data.constraints import Known
+from ..data.features import check_features, observed_only
+from ..engine.base import blended
+from ..engine.component import Component, Fit, Likelihood
+from ..engine.loop import Run
+from ..engine.mixture import Mixture, known_of, posterior
+from ..engine.search import Objects, Plan, on_all
+from ..engine.starts import feature_sample
+from ..numerics import families
+from ..numerics.coordinates import measure
+from ..selection.automatic import AutomaticMixture
 
 __all__ = ["GaussianMixture"]
+
+
+class Constant(NamedTuple):
+    """Features without variance, in which components would be planes: they are left out of a fit.
+
+    What is published has all features again: the constant as mean, no covariance with others, and
+    a variance of ``regularization`` in its units. ``varying`` are the places of other features.
+    """
+
+    varying: np.ndarray
+    values: np.ndarray
+    variances: np.ndarray
+
+    def part(self, X: Array) -> Any:
+        """The features that vary: as a view where they lie side by side."""
+        first, last = int(self.varying[0]), int(self.varying[-1]) + 1
+        return X[:, first:last] if last - first == len(self.varying) else X[:, self.varying]
+
+    def points(self, inner: np.ndarray) -> np.ndarray:
+        """Points (m, d) out of the features that vary."""
+        found = np.tile(self.values, (len(inner), 1))
+        found[:, self.varying] = inner
+        return found
+
+    def log_density(self, X: np.ndarray) -> np.ndarray:
+        """Log density (n,) of the constant features, as narrow as published; of NaN none."""
+        fixed = np.delete(np.arange(len(self.values)), self.varying)
+        variances = self.variances[fixed]
+        gaps = (np.asarray(X[:, fixed], dtype=np.float64) - self.values[fixed]) / variances**0.5
+        with np.errstate(over="ignore"):  # a gap so wide that its square is no number
+            level = -0.5 * np.minimum(gaps**2, 1e300) - 0.5 * np.log(variances)
+        return np.nansum(level - 0.5 * LOG_2PI, axis=1)
+
+    def spread(self, found: np.ndarray, covariance_type: str, power: float = 1.0) -> np.ndarray:
+        """Covariances of all features, or factors of their inverses (``power`` -1/2)."""
+        if covariance_type == "spherical":
+            return found
+        own = self.variances**power
+        if covariance_type == "diag":
+            rows = np.tile(own, (len(found), 1))
+            rows[:, self.varying] = found
+            return rows
+        matrices = np.zeros((*found.shape[:-2], len(own), len(own)))
+        matrices[..., np.arange(len(own)), np.arange(len(own))] = own
+        matrices[..., self.varying[:, None], self.varying] = found
+        return matrices
+
+
+class Member(NamedTuple):
+    """A mixture of an average: its weight, component and state, and how its columns map to the
+    clusters."""
+
+    weight: float
+    component: Gaussian
+    state: State
+    mapping: np.ndarray
 
 
 @documented
@@ -86,12 +140,8 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
     Attributes
     ----------
-    memberships_ : array of shape (n, n_clusters) or (n, n_clusters + 1)
-        Posterior probabilities; with ``noise`` the last column is the noise.
-    labels_ : array of shape (n,)
-        Component of the largest membership.
-    weights_ : array of shape (n_clusters,) or (n_clusters + 1,)
-        Shares of the components, the largest first, noise last.
+    %(posterior)s
+        With ``noise`` there is one more, the last: the noise.
     means_ : array of shape (n_clusters, p)
         Means.
     covariances_ : array
@@ -101,15 +151,11 @@ class GaussianMixture(AutomaticMixture, Mixture):
         diag and spherical).
     covariance_type_ : str
         The type that was fitted.
-    search_ : ModelSearch
-        Every candidate, its criteria, or the reason why it failed; prints as a table.
-    selection_ : Choice
-        The best candidate of every number of components, if several were tried.
+    %(search)s
     log_likelihood_, objective_ : float
         Log-likelihood, the same plus the logarithm of the prior density; ``history_`` at
         every step.
-    n_clusters_, n_iter_, converged_ : int, int, bool
-        Columns of the memberships, steps taken, whether ``tol`` was reached.
+    %(ended)s
 
     See Also
     --------
@@ -175,11 +221,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
     @property
     def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature.
-
-        Not of spherical clusters, nor of families with shapes or axes in common (EVE, VVE, EEV,
-        VEV).
-        """
+        """Whether the units of features do not matter: not where axes or spheres are common."""
         return self._searches or families.is_unit_free(self.covariance_type)
 
     @property
@@ -263,7 +305,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
                 f"y has {len(y)} labels for {X.shape[0]} objects: give one label per object, -1 "
                 "where it is unknown"
             )
-        known = Known.of(*links, y, X, k)
+        known = known_of(*links, y, X, k)
         self._classes = None
         if known.labels is not None and y.dtype.kind in "iu":
             self._classes = np.unique(y[y != -1])
@@ -271,20 +313,20 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        names = (*ALIASES, *FAMILIES, "auto", "average")
+        names = (*families.ALIASES, *families.FAMILIES, "auto", "average")
         check_choice(self.covariance_type, "covariance_type", names)
         check_number(self.regularization, "regularization", low=0.0, high=1.0, strict=True)
         if self.noise is not None:
             check_number(self.noise, "noise", low=0.0, high=1.0, strict=True)
         if not (self.prior is None or isinstance(self.prior, NormalInverseWishart)):
             check_choice(self.prior, "prior", ("default",))
-        check_frozen(self.init)
+        read_start(self.init)
 
     def _find_constant(
         self, X: Array, weights: np.ndarray | None, keep: bool, measurement_error: Any
     ) -> Constant | None:
         """The features that do not vary, where others do and the user says nothing of these."""
-        told = not check_frozen(self.init).is_empty or isinstance(self.prior, NormalInverseWishart)
+        told = read_start(self.init) or isinstance(self.prior, NormalInverseWishart)
         if keep or told or measurement_error is not None:
             return None
         counted = X
@@ -294,67 +336,64 @@ class GaussianMixture(AutomaticMixture, Mixture):
         varies = low != high
         if varies.all() or not varies.any():
             return None
-        return Constant.of(low, varies, self.regularization)
+        unit = np.where(low == 0, 1.0, np.clip(np.abs(low), 1e-100, 1e100))
+        return Constant(np.flatnonzero(varies), low, self.regularization * unit**2)
 
     def _check_with_errors(self, X: Array, known: Known) -> None:
         """Refuse what cannot be combined with known errors."""
         if not isinstance(X, np.ndarray) or np.isnan(X).any():
             raise ValueError("measurement_error needs X as a NumPy array without missing values")
-        frozen = check_frozen(self.init).frozen
-        others = {"noise": self.noise, "frozen": frozen or None, "links or y": known.links}
-        if given := [name for name, value in others.items() if value is not None]:
-            raise ValueError(f"measurement_error cannot be combined with {given[0]}: leave it out")
+        given = read_start(self.init)
+        frozen = None if given is None else given.frozen or None
+        others = {"noise": self.noise, "frozen": frozen, "links or y": known.links}
+        if refused := [name for name, value in others.items() if value is not None]:
+            raise ValueError(
+                f"measurement_error cannot be combined with {refused[0]}: leave it out"
+            )
         name = "covariance_type (with measurement_error)"
         check_choice(self.covariance_type, name, ("auto", "full", "VVV", "diag", "VVI"))
 
-    def _types(self, n: int, d: int, *, errors: bool) -> tuple[str, ...]:
+    def _types(self, n: int, d: int, given: Start | None, errors: bool) -> tuple[str, ...]:
         """Covariance types to try."""
         if not self._searches:
             return (self.covariance_type,)
-        if "covariances" in check_frozen(self.init).frozen:
+        if given is not None and "covariances" in given.frozen:
             return ("VVV",)
         return ("VVI", "VVV") if errors else families.suited(n, d)
 
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
-        (n, d), errors = data.X.shape, len(data.columns) > 1
-        types = self._types(n, d, errors=errors)
+        (n, d), errors, given = data.X.shape, len(data.columns) > 1, read_start(self.init)
+        types = self._types(n, d, given, errors)
         plain = Rows(data.X, data.weights)
         missing, kinds = has_holes(plain), {families.kind_of(families.family_of(t)) for t in types}
         mix = not missing and "full" in kinds
         coordinates = measure(plain, per_feature=kinds != {"spherical"}, mix=mix)
         measured = Measured(coordinates, data.count, missing)
         box = None if self.noise is None else _box(data, measured)
-        given = check_frozen(self.init)
         if isinstance(self.prior, NormalInverseWishart) and np.shape(self.prior.mean) != (d,):
             raise ValueError(
                 f"prior must have a mean of shape ({d},), one for each feature, got shape "
                 f"{np.shape(self.prior.mean)}"
             )
+        if given is not None and not isinstance(self.n_clusters, (int, np.integer)):
+            raise ValueError(
+                f"init needs one number of components, got n_clusters={self.n_clusters!r}"
+            )
 
         def components(k: int) -> list[Component]:
-            own = given
-            if not given.is_empty:
+            own = Start()
+            if given is not None:
                 name = "VVV" if self._searches else self.covariance_type
                 own = check_start(given, name, k, d, noise=self.noise is not None)
             rest = (self.regularization, self.noise, box, self.prior, own, errors)
             return [Gaussian(k, name, measured, *rest) for name in types]
 
-        begun = not given.is_empty
-        if begun and not isinstance(self.n_clusters, (int, np.integer)):
-            raise ValueError(
-                f"init needs one number of components, got n_clusters={self.n_clusters!r}"
-            )
-        return Plan(
-            components,
-            lambda few: feature_sample(few.X, few.weights, coordinates, missing=missing),
-            self.criterion,
-            self.n_init if given.means is None else 1,
-            self.max_iter,
-            self.tol,
-            seed,
-            fixed=fixed or begun,
-            thorough=not missing and not errors,
-        )
+        def sample(few: Objects) -> Any:
+            return feature_sample(few.X, few.weights, coordinates, missing=missing)
+
+        thorough = not missing and not errors
+        plan = self._planned(components, sample, seed, fixed or given is not None, thorough)
+        return plan if given is None or given.means is None else plan._replace(n_init=1)
 
     def _final_memberships(self, data: Objects, fits: list[Fit], best: Fit, plan: Plan) -> Any:
         self._members = ()
@@ -395,11 +434,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
             setattr(self, f"{name}_", getattr(component.given, name))
 
     def predict_proba(
-        self,
-        X: Array,
-        *,
-        n_clusters: int | None = None,
-        measurement_error: ArrayLike | None = None,
+        self, X: Array, *, n_clusters: int | None = None, measurement_error: ArrayLike | None = None
     ) -> Any:
         """Posterior probabilities of new objects; missing values (NaN) are integrated out.
 
@@ -440,11 +475,15 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
     def _posterior(self, X: Array, which: int, measurement_error: ArrayLike | None = None) -> Any:
         errors = self._errors_of(X, measurement_error)
-        alone = (self._component, self._state)
+        columns = () if errors is None else (errors,)
+
+        def of(component: Gaussian, state: State) -> Any:
+            component = replace(component, errors=errors is not None)
+            return posterior(X, component, state, which, *columns)
+
         if which or not self._members:
-            return _posterior(X, *alone, which, errors)
-        each = [(m, _posterior(X, m.component, m.state, 0, errors)) for m in self._members]
-        return averaged(each)
+            return of(self._component, self._state)
+        return averaged(self._members, [of(m.component, m.state) for m in self._members])
 
     def _errors_of(self, X: Array, measurement_error: ArrayLike | None) -> np.ndarray | None:
         """Error covariances (n, p, p) of new objects."""
@@ -490,8 +529,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
                 "X has missing values (NaN), and the first batch had none: begin with a batch that "
                 "has some"
             )
-        links = Linked.of(self._batch_labels(y, X))
-        data = Objects.of(X, check_weights(sample_weight, X), links)
+        data = Objects.of(X, check_weights(sample_weight, X), self._batch_labels(y, X))
         self._absorb(data.likelihood(self._component), first)
         return self
 
@@ -516,10 +554,8 @@ class GaussianMixture(AutomaticMixture, Mixture):
         return known._replace(labels=labels)
 
     def _absorb(self, likelihood: Likelihood, first: bool) -> None:
-        """One step of stochastic approximation (Cappe and Moulines 2009).
-
-        The first batch, to which the model has just been fitted, only leaves its statistics.
-        """
+        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch, to which
+        the model has just been fitted, only leaves its statistics."""
         stats = likelihood.sum(self._state)
         batches = blended(getattr(self, "_batches_", None), stats, likelihood.total)
         self._batches_ = batches
@@ -528,7 +564,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         seen = batches.stats._replace(sums=batches.stats.sums * batches.total)
         self._state = self._component.update(seen, self._state)
         value = likelihood.sum(self._state).objective + self._component.log_prior(self._state)
-        value = float(value) + likelihood.log_volume()
+        value = float(value) + likelihood.log_volume
         past, n_iter = self.history_, self.n_iter_
         U = likelihood.memberships(self._state)
         self._publish(U, Run(self._state, value, np.array([value]), 1, True))
@@ -541,23 +577,6 @@ class GaussianMixture(AutomaticMixture, Mixture):
         return tags
 
 
-def _posterior(
-    X: Array, component: Gaussian, state: Any, which: int, errors: np.ndarray | None
-) -> Any:
-    """Memberships (0) or log-densities in the units of the data (1) of objects."""
-    if errors is None and has_holes(Rows(X)):
-        component, state = component.for_missing(state)
-    elif (errors is not None) != component.errors:
-        component = component.with_errors(errors is not None)
-    ready = component.ready(state)
-
-    def part(block: Array, *more: Any) -> Any:
-        found = component.posterior(block, ready, *more)[which]
-        return found + component.log_volumes(block) if which else found
-
-    return component.rows(X, *(() if errors is None else (errors,))).map(part)
-
-
 def _box(data: Objects, measured: Measured) -> np.ndarray:
     """Logarithms (d,) that sum to the uniform density over the box around the data."""
     view = measured.coordinates.unmixed().inner
@@ -566,3 +585,82 @@ def _box(data: Objects, measured: Measured) -> np.ndarray:
         X = X[to_numpy(data.weights) > 0]
     low, high = Rows(X, view=view).extremes().astype(np.float64)
     return -np.log(np.maximum(high - low, 1e-3))
+
+
+def averaged(members: tuple[Member, ...], parts: list[Any]) -> Any:
+    """Memberships (n, k) averaged over mixtures, each mapped to the clusters of the best one."""
+    xp = namespace(parts[0])
+    total: Any = 0.0
+    for member, U in zip(members, parts, strict=True):
+        mapping = xp.asarray(member.weight * member.mapping, dtype=U.dtype, device=U.device)
+        total = total + U @ mapping
+    return total / xp.sum(total, axis=1, keepdims=True)
+
+
+def mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Matrix (k, k') that carries memberships ``U`` (n, k) to clusters of ``reference`` (n, k').
+
+    Clusters are matched one to one where there are as many; otherwise by the share of their mass
+    that they have in common with every cluster.
+    """
+    together = U.T.astype(np.float64) @ reference
+    if U.shape[1] == reference.shape[1]:
+        order = linear_sum_assignment(-together)[1]
+        return np.eye(len(order))[order]
+    return together / np.maximum(together.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+
+
+def average_over(
+    data: Objects, fits: list[Fit], best: Fit, plan: Plan
+) -> tuple[tuple[Member, ...], Any]:
+    """Mixtures of the average with weights ``exp(-BIC / 2)``, and averaged memberships (n, k).
+
+    Thin components of few objects lower a weight as they do in a choice.
+    """
+    counted = [fit for fit in fits if np.isfinite(fit.candidate.bic)] or [best]
+    values = np.array([fit.candidate.bic + fit.doubt() for fit in counted])
+    weights = np.nan_to_num(np.exp(0.5 * (np.nanmin([*values, np.inf]) - values)), nan=1.0)
+    reference = to_numpy(best.likelihood.memberships(best.run.state))
+    members, parts = [], []
+    # A smaller weight than a thousandth would change no membership by more.
+    for i in np.flatnonzero(weights >= 1e-3 * weights.sum()):
+        fit = on_all(data, counted[i], plan)
+        U = fit.likelihood.memberships(fit.run.state)
+        columns, component = mapping(to_numpy(U), reference), fit.likelihood.component
+        assert isinstance(component, Gaussian)
+        members.append(Member(float(weights[i]), component, fit.run.state, columns))
+        parts.append(U)
+    return tuple(members), averaged(tuple(members), parts)
+
+
+def check_errors(value: ArrayLike, n: int, d: int) -> np.ndarray:
+    """Error covariances (n, d, d) out of variances (n, d) or covariances."""
+    try:
+        errors = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"measurement_error must be an array of shape ({n}, {d}), variances, or ({n}, {d}, "
+            f"{d}), covariances; got {value!r}"
+        ) from error
+    if errors.shape not in ((n, d), (n, d, d)):
+        raise ValueError(
+            f"measurement_error must have shape ({n}, {d}), variances, or ({n}, {d}, {d}), "
+            f"covariances; got shape {errors.shape}"
+        )
+    if not np.isfinite(errors).all():
+        raise ValueError(
+            "measurement_error must be finite: leave out objects whose error is not known"
+        )
+    if errors.ndim == 2:
+        errors = errors[:, :, None] * np.eye(d)
+    largest = np.abs(errors).max(initial=0.0)
+    if (np.abs(errors - np.swapaxes(errors, 1, 2)) > 1e-8 * largest).any():
+        raise ValueError("measurement_error must hold symmetric covariances")
+    errors = (errors + np.swapaxes(errors, 1, 2)) / 2.0
+    least = np.linalg.eigvalsh(errors).min(initial=0.0)
+    if least < -1e-10 * largest:
+        raise ValueError(
+            f"measurement_error must hold variances or covariances that are not negative, got "
+            f"{least:g}"
+        )
+    return errors

@@ -7,23 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ...array.docs import documented
-from ...array.rows import Rows, has_holes
-from ...array.types import RandomState
-from ...array.validation import check_choice, check_number
-from ...array.warn import warn
-from ...components.factor import Factors, factor_sample, most_factors
-from ...data.features import refuse_unseen
-from ...engine.component import Component
-from ...engine.mixture import Mixture
-from ...engine.search import Objects, Plan
-from ...numerics.coordinates import measure
-from ...selection.automatic import AutomaticMixture
+from ..array.docs import documented
+from ..array.rows import Rows, has_holes
+from ..array.types import RandomState
+from ..array.validation import check_choice, check_number
+from ..array.warn import warn
+from ..components.factor import Factors, factor_sample, most_factors
+from ..data.features import refuse_unseen
+from ..engine.component import Component
+from ..engine.mixture import Mixture
+from ..engine.search import Objects, Plan
+from ..numerics.coordinates import measure
+from ..selection.automatic import AutomaticMixture
 
 __all__ = ["FactorMixture"]
-
-MOST_FACTORS = 6  # that "auto" tries
-DEFAULT = 2  # factors, which need not be set for a table of few features
 
 
 @documented
@@ -37,29 +34,16 @@ class FactorMixture(AutomaticMixture, Mixture):
 
     Parameters
     ----------
-    n_clusters : int, sequence of int or "auto", default="auto"
-        Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to
-        ``max_clusters``, and more while the best is the largest one tried.
+    %(mixture_numbers)s
     n_factors : int, sequence of int or "auto", default=2
         Number of factors of every cluster; of several (``"auto"``: 1 to 6, and no more than are
         identified, the bound of Ledermann [3]_) the best by ``criterion``.
     shared_uniquenesses : bool, default=False
         Whether all clusters have the same uniquenesses, the diagonal of ``Psi``.
-    max_clusters : int, default=9
-        Largest number that "auto" tries at first; four times as many at most.
-    criterion : {"bic", "icl", "aic"}, default="bic"
-        How to choose the numbers of clusters and of factors.
     regularization : float, default=1e-3
         Least uniqueness, relative to the variance of the feature (scikit-learn's ``reg_covar`` is
         absolute). Larger than in other mixtures, since a factor may take over a feature.
-    n_init : int, default=4
-        Number of starts; the best ones after a few steps go on until some of them agree.
-    max_iter : int, default=1000
-        Most steps of a run.
-    tol : float, default=1e-6
-        A run stops when a step raises the log-likelihood per object by less than this.
-    random_state : int, RandomState, Generator or None, default=None
-        Random seed.
+    %(mixture_loop)s
 
     Attributes
     ----------
@@ -73,8 +57,7 @@ class FactorMixture(AutomaticMixture, Mixture):
     n_factors_ : int
         Number of factors.
     %(search)s
-    log_likelihood_, objective_ : float
-        Log-likelihood of the fitted objects; ``history_`` at every step.
+    %(log_likelihood)s
     %(ended)s
 
     See Also
@@ -138,15 +121,16 @@ class FactorMixture(AutomaticMixture, Mixture):
         wanted = self.n_factors
         if isinstance(wanted, str):
             check_choice(wanted, "n_factors", ("auto",))
-            wanted = range(1, min(MOST_FACTORS, most_factors(d)) + 1)
+            wanted = range(1, min(6, most_factors(d)) + 1)
         several = list(wanted) if isinstance(wanted, Iterable) else [wanted]
         if not several:
             raise ValueError("n_factors is an empty sequence: give at least one number to try")
         factors = [check_number(q, "n_factors", low=1, integer=True) for q in several]
         most, bound = max(factors), most_factors(d)
-        if most > max(d, DEFAULT):
+        # The default of two need not be changed for a table of few features.
+        if most > max(d, 2):
             warn(f"n_factors={most} is more than the {d} features: {d} factors are fitted")
-        elif most > max(bound, DEFAULT):
+        elif most > max(bound, 2):
             warn(
                 f"n_factors={most} is beyond the Ledermann bound of {bound} for {d} features: the "
                 "covariances are as free as full ones; use fewer factors, or GaussianMixture"
@@ -163,11 +147,7 @@ class FactorMixture(AutomaticMixture, Mixture):
         def components(k: int) -> list[Component]:
             return [Factors(k, q, coordinates, *rest) for q in numbers]
 
-        def sample(few: Objects) -> Any:
-            return factor_sample(few, coordinates)
-
-        limits = (self.n_init, self.max_iter, self.tol, seed)
-        return Plan(components, sample, self.criterion, *limits, fixed=fixed, thorough=False)
+        return self._planned(components, lambda few: factor_sample(few, coordinates), seed, fixed)
 
     def _advice(self) -> str:
         return "ask for fewer clusters or fewer factors"

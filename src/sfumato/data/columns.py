@@ -12,16 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...array.types import Array, ArrayLike
-from ...array.validation import check_choice, refuse_overflow
-from ...array.warn import warn
-from ...data.features import held_by, refuse_same_names
+from ..array.types import Array, ArrayLike
+from ..array.validation import check_choice, refuse_overflow
+from ..array.warn import warn
+from .features import held_by, refuse_same_names
 
 __all__ = ["KINDS", "Column", "as_frame", "code_array", "code_frame", "decode", "read_columns"]
 
 KINDS = ("normal", "log-normal", "categorical", "counts", "binary")
-MOST_CODES = 10  # different whole numbers, none of them zero, that are taken as codes of categories
-MOST_LEVELS = 20  # different words beyond which they must be fewer than half of the objects
 
 
 class Column(NamedTuple):
@@ -102,7 +100,7 @@ def _guess_whole(values: np.ndarray) -> str:
         return "binary"
     if different[0] == 0:
         return "counts"
-    return "categorical" if len(different) <= MOST_CODES and different[0] > 0 else "normal"
+    return "categorical" if len(different) <= 10 and different[0] > 0 else "normal"
 
 
 def code_frame(
@@ -124,12 +122,10 @@ def code_array(
     """Codes of an array of numbers, whose columns are normal unless ``columns`` says otherwise."""
     if fitted is None:
         kinds = read_columns(names, ["normal"] * X.shape[1], columns)
-        fitted = [
-            _learn(names[i], kind, X[:, i].tolist())
-            if kind in ("categorical", "binary")
-            else Column(names[i], kind)
-            for i, kind in enumerate(kinds)
-        ]
+        fitted = [Column(*pair) for pair in zip(names, kinds, strict=True)]
+        for i, column in enumerate(fitted):
+            if column.is_discrete:  # rows elsewhere have no columns to read
+                fitted[i] = _learn(*column[:2], X[:, i].tolist())
     if all(column.kind == "normal" for column in fitted):
         return X, fitted
     values = (X[:, i].tolist() if c.is_discrete else X[:, i] for i, c in enumerate(fitted))
@@ -172,7 +168,7 @@ def _learn(name: object, kind: str, values: Array) -> Column:
         ) from error
     if kind == "binary" and len(levels) > 2:
         raise ValueError(f"X, column {name!r} has {len(levels)} levels and cannot be 'binary'")
-    if len(levels) > max(MOST_LEVELS, len(seen) / 2):
+    if len(levels) > max(20, len(seen) / 2):
         raise ValueError(
             f"X, column {name!r} has {len(levels)} different values in {len(seen)} objects, too "
             "many for categories: drop it, or name another kind for it in columns"

@@ -20,13 +20,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ...array.arrays import to_numpy
-from ...array.types import Array, ArrayLike, RandomState
-from ...array.validation import check_number, check_weights
-from ...data.constraints import Known
-from ...data.features import check_features
-from ...engine.clusterer import Iterative
-from .estimator import GaussianMixture
+from ..array.arrays import to_numpy
+from ..array.types import Array, ArrayLike, RandomState
+from ..array.validation import check_number, check_weights
+from ..data.constraints import Known
+from ..data.features import check_features
+from ..engine.clusterer import Iterative
+from .gaussian import GaussianMixture
 
 __all__ = ["MixtureClassifier"]
 
@@ -35,32 +35,23 @@ class _DensityMixture(GaussianMixture):
     """A mixture that is the density of classes, not a clustering: no test for clusters."""
 
     def _assess_structure(self, memberships: ArrayLike) -> None:
-        """Classes need not be clusters: nothing to warn of."""
+        """Classes need not be clusters."""
 
     def _warn_if_one_is_enough(self, *_: Any) -> None:
-        """One component per class is no worse: nothing to warn of either."""
-
-
-class _ClassMixture(_DensityMixture):
-    """The density of one class.
-
-    What is constant in one class may be what tells it from the others: it has a density, too.
-    """
+        """One component per class is no worse."""
 
     def score_samples(self, X: Array, *, measurement_error: ArrayLike | None = None) -> Any:
-        """Log density, with that of the features that are constant in this class."""
+        """Log density. What is constant in a class may tell it from others: it has a density."""
         density = super().score_samples(X, measurement_error=measurement_error)
-        if self._constant is None:
+        if self._constant is None or self._classes is not None:
             return density
         return to_numpy(density) + self._constant.log_density(to_numpy(X))
 
-
-class _LabelledMixture(_DensityMixture):
-    """A mixture whose components are classes: every label is known."""
-
     def _known(self, y: Any, links: tuple[Any, Any], X: Array, k: int) -> Known:
-        self._classes = np.arange(k)
-        none = np.empty((0, 2), dtype=np.intp)
+        if y is None:
+            return super()._known(y, links, X, k)
+        # Components are classes: every label is known.
+        self._classes, none = np.arange(k), np.empty((0, 2), dtype=np.intp)
         return Known(component=y, labels=y, links=none, signs=np.empty(0))
 
 
@@ -206,12 +197,12 @@ class MixtureClassifier(ClassifierMixin, Iterative):
         if not isinstance(n_components, (str, Sequence, np.ndarray)):
             check_number(n_components, "n_components", low=1, integer=True)
         if self._common:
-            return [_LabelledMixture(n_classes, **settings)._learn(X, codes, weights)]
+            return [_DensityMixture(n_classes, **settings)._learn(X, codes, weights)]
         mixtures = []
         for c in range(n_classes):
             own = codes == c
             part = None if weights is None else weights[own]
-            mixture = _ClassMixture(n_components, **settings)
+            mixture = _DensityMixture(n_components, **settings)
             mixtures.append(mixture.fit(X[own], sample_weight=part))
         return mixtures
 

@@ -1,1 +1,0 @@
-"""Mixtures for tables with columns of different kinds."""
