@@ -1,6 +1,6 @@
 """Every threshold that is cheap to move, at half and at twice its value.
 
-The table of docs/thresholds.md.
+The constants are those of docs/thresholds.md, the table goes to RESULTS.md.
 
 Run as ``python -m benchmarks.thresholds``. A threshold below one half is halved and doubled; of one
 above, such as a level of agreement, the distance to one is.
@@ -181,7 +181,7 @@ THRESHOLDS = [
         )
         for name in ("gain", "chance", "evident", "above_chance")
     ),
-    Threshold(f"{MODELS}consensus.evidence", "REGULARIZATION", consensus.__doc__ or "", consensus),
+    Threshold(f"{MODELS}consensus.tuning", "TUNING.prior", consensus.__doc__ or "", consensus),
     Threshold("sfumato.numerics.axes", "RIDGE", consensus.__doc__ or "", consensus),
 ]
 
@@ -226,7 +226,7 @@ def main() -> None:
             found.append(threshold.measure())
         put(module, threshold.name, value)
         where = f"`{threshold.module.removeprefix('sfumato.')}.{threshold.name}`"
-        what = threshold.what.rstrip(".").replace("\n", " ")
+        what = " ".join(threshold.what.split()).rstrip(".")
         cells = (where, f"{value:g}", what, found[0], usual[threshold.measure], found[1])
         print("| " + " | ".join(cells) + " |", flush=True)
 

@@ -38,11 +38,12 @@ plot.scatter(X, model.memberships_, ax=axes[2])
 print(f"adjusted Rand index {metrics.adjusted_rand_index(labels, model.labels_):.3f}")
 
 # %%
-# How many clusters? The gap after the k-th eigenvalue of the co-association shows it.
+# How many clusters? The gap after the k-th eigenvalue of the co-association shows it, weighted by
+# how far the clusters agree with the partitions.
 chosen = EvidenceAccumulation("auto", ensemble="precomputed", max_clusters=8, random_state=0).fit(L)
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 plot.selection(
-    chosen.candidates_, chosen.scores_, chosen=chosen.n_clusters_, name="relative eigengap", ax=ax
+    chosen.candidates_, chosen.scores_, chosen=chosen.n_clusters_, name="weighted eigengap", ax=ax
 )
 
 # %%

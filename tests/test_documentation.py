@@ -5,12 +5,17 @@ A reader who copies them in order needs nothing that the page does not name.
 
 import ast
 import builtins
+import importlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.thresholds import THRESHOLDS
 
+import sfumato
 from sfumato import datasets
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -110,3 +115,57 @@ def test_a_model_page_has_its_parts_in_order(page):
     picture = re.search(r"^!\[[^\]]{20,}\]\((.*?)\)$", example, flags=re.MULTILINE)
     assert picture is not None, "the picture of the example needs a text that says what it shows"
     assert (page.parent / picture[1]).is_file()
+
+
+ROOMS = "array|numerics|data|engine|components|models|similarity|metrics|selection|conjugate|io|cli"
+
+
+def found(name: str) -> Any:
+    """What a dotted name below the package stands for."""
+    value: Any = sfumato
+    for part in name.split("."):
+        if not hasattr(value, part):
+            importlib.import_module(f"{value.__name__}.{part}")
+        value = getattr(value, part)
+    return value
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in (*PAGES, ROOT / "CONTRIBUTING.md") if page.stem != "renamed"],
+    ids=lambda page: page.stem,
+)
+def test_names_of_the_package_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for name in re.findall(rf"`(?:sfumato\.)?((?:{ROOMS})(?:\.[a-zA-Z_]\w*)+)[`(]", text):
+        found(name)
+
+
+def thresholds() -> Iterator[tuple[list[str], str]]:
+    """Names on the page of thresholds with their values as they are printed."""
+    text = (ROOT / "docs" / "thresholds.md").read_text(encoding="utf-8")
+    tables, _, others = text.partition("## Without a recorded reason")
+    rows = [line.split(" | ")[:2] for line in tables.splitlines() if line.startswith("| `")]
+    for cell, value in [*rows, *(each.split(": ") for each in others.strip(". \n").split(";"))]:
+        names: list[str] = []
+        for name in re.findall(r"`(.*?)`", cell):
+            # ".field" is another field of the record before it, "NAME" another of the file
+            stem = names[-1].rpartition(".")[0] if names else ""
+            names.append(f"{stem}.{name.removeprefix('.')}" if "." not in name[1:] else name)
+        yield names, value
+
+
+@pytest.mark.parametrize(
+    ("names", "value"), [pytest.param(*row, id=row[0][0]) for row in thresholds()]
+)
+def test_thresholds_are_those_of_the_code(names, value):
+    held = [found(name) for name in names]
+    if all(isinstance(each, int | float) for each in held):
+        printed = re.findall(r"-?\d+(?:\.\d+)?", value)
+        assert [float(each) for each in printed] == held
+
+
+def test_measured_thresholds_exist():
+    for threshold in THRESHOLDS:
+        value = found(f"{threshold.module.removeprefix('sfumato.')}.{threshold.name}")
+        assert isinstance(value, int | float)

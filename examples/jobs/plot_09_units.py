@@ -3,8 +3,8 @@
 ==========================================
 
 Distances add up columns as they are, so a column with values in the thousands dominates. The
-consensus and most mixtures do not depend on units. For other models standardise first. The command
-line does so by itself (``--scale auto``), and ``sfumato predict`` does the same to new objects.
+consensus and most mixtures need no scaling. For other models standardise first. The command line
+does so by itself (``--scale auto``), and ``sfumato predict`` does the same to new objects.
 """
 
 # %%

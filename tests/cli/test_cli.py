@@ -251,6 +251,23 @@ def test_report_is_written_again(run, data, tmp_path, drawn):
     assert "[/] &lt;b&gt;" in (tmp_path / "other.html").read_text()
 
 
+def test_every_command_that_reads_a_table_takes_its_encoding(run, tmp_path):
+    lines = ["größe;länge", *(f"{i % 2 * 9 + i / 40:.2f};{i / 7:.2f}" for i in range(40))]
+    (tmp_path / "t.csv").write_bytes("\n".join(lines).encode("cp1252"))
+    for command in ("inspect", "fit", "choose"):
+        code, _, error = run(command, "t.csv")
+        assert code == 2
+        assert "--encoding cp1252" in error
+    how = ("--encoding", "cp1252", "--delimiter", ";")
+    facts = json.loads(run("inspect", "t.csv", *how, "--json")[1])
+    assert facts["column names"] == "'größe', 'länge'"
+    assert run("fit", "t.csv", *how, "--clusters", "2", "--out", "r")[0] == 0
+    assert run("predict", "r", "t.csv")[0] == 2
+    code, memberships, _ = run("predict", "r", "t.csv", *how)
+    assert code == 0
+    assert len(memberships.splitlines()) == 41
+
+
 def test_inspect(run, data, tmp_path):
     run("fit", data, *ROLES, "--out", "r")
     facts = json.loads(run("inspect", data, "--json")[1])

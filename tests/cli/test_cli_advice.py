@@ -46,6 +46,13 @@ def test_each_cause_is_said_once(messy, cause):
     assert sum(cause in text for text in said) == 1
 
 
+def test_codes_of_classes_are_one_cause(tmp_path):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "y": np.arange(60) % 3})
+    (said,) = advice(_read(frame, tmp_path / "t.csv"))
+    assert said.startswith("'y' looks like known classes: --class-column y ")
+
+
 def test_repeated_rows_are_counted(messy):
     frame, path = messy
     said = advice(_read(frame.drop(columns="patient"), path))

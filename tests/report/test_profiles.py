@@ -151,6 +151,7 @@ def test_contrasts_are_means_and_shares_of_every_cluster(rng):
 def test_sentences_say_something():
     part = report.ColumnProfile("x", "number", None, 140.2, 139.8, 0.6, 0.9)
     assert sentence([part]) == "High x (140.2 against 139.8 overall)"
+    assert sentence([part._replace(overall=-1e-6)]) == "High x (140 against 0 overall)"
     assert sentence([part._replace(value=139.8)]) == "Close to the average in every column"
     day = part._replace(kind="date", value=18_262.0, overall=18_000.0)
     assert sentence([day]) == "Late x (2020-01-01 against 2019-04-14)"

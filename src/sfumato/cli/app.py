@@ -103,7 +103,7 @@ def consensus(
     """Combine many clusterings into a soft one."""
 
 
-@command("using", "data id_column force quiet")
+@command("using", "data id_column header delimiter encoding sheet force quiet")
 def predict(
     model: Annotated[Path, o.argument("RESULT", "Result folder of an earlier fit.")],
     clusters: Annotated[
@@ -180,7 +180,7 @@ def models() -> None:
     """List the models, and when to use which."""
 
 
-@command("using", "as_json")
+@command("using", "header delimiter encoding sheet as_json")
 def inspect(
     file: Annotated[str, o.argument("FILE", "Data file, result folder or model file.")],
 ) -> None:

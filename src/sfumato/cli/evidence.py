@@ -177,6 +177,7 @@ def _refuse_missing(table: Table) -> None:
 def advice(table: Table) -> list[str]:
     """What may be wrong with the table, a sentence for each cause."""
     zeros, coded, unique = [], [], []
+    classes, named = _class_column(table)
     for column in table.used:
         if column.kind != "number" or column.codes is not None:
             continue
@@ -185,7 +186,8 @@ def advice(table: Table) -> list[str]:
         whole = np.array_equal(distinct, np.round(distinct))
         if 0 in distinct and len(distinct) > 2 * TUNING.codes + 1:  # positive, and far from zero
             zeros += [column.name] * bool(others.min() > max(0.0, 0.2 * np.median(others)))
-        if whole and 2 <= len(distinct) <= TUNING.codes and distinct.tolist() != [0.0, 1.0]:
+        few = 2 <= len(distinct) <= TUNING.codes and distinct.tolist() != [0.0, 1.0]
+        if whole and few and column.name != classes:
             coded.append(column.name)
         # without repeats, and too large to be ranks
         repeated = len(distinct) < len(values) or len(values) <= READING.categories
@@ -197,7 +199,14 @@ def advice(table: Table) -> list[str]:
         ("{} is different in every row, as ids are: --drop leaves it out", unique),
     ]
     said = [text.format(quoted(names, 4)) for text, names in found if names]
-    return said + _classes(table) + _repeated(table)
+    if classes is not None:
+        what = "looks like known classes" if named else "is a category and clustered too"
+        first = shlex.quote(plain(classes, 30))
+        said.append(
+            f"'{plain(classes, 30)}' {what}: --class-column {first} only compares the clusters "
+            f"with it, and --drop {first} leaves it out"
+        )
+    return said + _repeated(table)
 
 
 def _present(column: Column) -> np.ndarray:
@@ -205,8 +214,8 @@ def _present(column: Column) -> np.ndarray:
     return values[np.isfinite(values)]
 
 
-def _classes(table: Table) -> list[str]:
-    """The column that looks like known classes: by its name, else a category."""
+def _class_column(table: Table) -> tuple[str | None, bool]:
+    """The column that may hold known classes, and whether its name says so; else a category."""
     few = [
         c for c in table.used if len(c.categories or np.unique(_present(c))) <= READING.categories
     ]
@@ -216,14 +225,8 @@ def _classes(table: Table) -> list[str]:
     )
     named = [c.name for c in few if known.fullmatch(c.name.strip())]
     names = named + [c.name for c in few if c.kind == "category"]
-    if not names or table.classes is not None:
-        return []
-    first = shlex.quote(plain(names[0], 30))
-    what = "looks like known classes" if named else "is a category and clustered too"
-    return [
-        f"'{plain(names[0], 30)}' {what}: --class-column {first} only compares the clusters with "
-        f"it, and --drop {first} leaves it out"
-    ]
+    known_already = not names or table.classes is not None
+    return None if known_already else names[0], bool(named)
 
 
 def _repeated(table: Table) -> list[str]:

@@ -43,7 +43,7 @@ _SIMILARITY = (
 )
 _SCALE = (
     "Bring columns to one scale; auto standardises a table whose spreads differ more than tenfold, "
-    "unless the model gives the same answer in any units."
+    "unless the model needs no scaling."
 )
 _CLASSES = (
     "Known classes: the discriminative model learns from them, others are compared with them."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TextIO
@@ -38,8 +37,12 @@ def predict(
     force: bool = False,
     quiet: bool = False,
     clusters: int | None = None,
+    **reading: Any,
 ) -> None:
-    """Memberships of the objects in ``data``, by the model in a result folder."""
+    """Memberships of the objects in ``data``, by the model in a result folder.
+
+    ``reading`` are the header, delimiter, encoding and sheet of a table.
+    """
     terminal = Terminal(quiet=quiet)
 
     def write(file: TextIO) -> None:
@@ -47,7 +50,12 @@ def predict(
 
     claim = nullcontext() if str(out) == "-" else Output(out, check_file("--out"), force=force)
     with claim as output:
-        memberships, ids, noise = _predicted(model, data, id_column, clusters, terminal)
+        summary = read_summary(model)
+        roles = roles_of_fitted(summary["input"], id_column)._replace(**reading)
+        with terminal.progress("reading") as advance:
+            table = read(data, roles, advance)
+        memberships = _predicted(model, summary, table, clusters, terminal)
+        ids, noise = table.names, has_noise(summary)
         if output is None:
             write(sys.stdout)
             return
@@ -57,13 +65,14 @@ def predict(
 
 
 def _predicted(
-    model: Path, data: str, id_column: str | None, n_clusters: int | None, terminal: Terminal
-) -> tuple[np.ndarray, Sequence[str], bool]:
-    """Memberships of new objects, their ids, and whether the last column is noise."""
-    summary = read_summary(model)
+    model: Path,
+    summary: dict[str, Any],
+    table: Table,
+    n_clusters: int | None,
+    terminal: Terminal,
+) -> np.ndarray:
+    """Memberships of new objects."""
     held, names = summary["input"], summary["input"]["labels"]
-    with terminal.progress("reading") as advance:
-        table = read(data, roles_of_fitted(held, id_column), advance)
     estimator = load(model / "model.skops")
     if names is None:
         values = as_fitted(table, held, summary["model"], terminal)
@@ -72,8 +81,7 @@ def _predicted(
     level = {} if n_clusters is None else {"n_clusters": n_clusters}
     with terminal.heard(), damaged(f"{plain(model, 200)}: the model cannot be used"):
         found = np.asarray(estimator.predict_proba(values, **level))
-    memberships = check_memberships(found, "the memberships")
-    return memberships, table.names, has_noise(summary)
+    return check_memberships(found, "the memberships")
 
 
 def _recode(table: Table, names: list[list[str]]) -> np.ndarray:
@@ -175,8 +183,11 @@ def report(result: Path, out: Path | None, title: str | None, force: bool) -> No
     Terminal().say(f"Report: {result / 'report.html' if out is None else out}")
 
 
-def inspect(file: str, as_json: bool) -> None:
-    """Show what a data file, a result folder or a model file holds."""
+def inspect(file: str, as_json: bool, **reading: Any) -> None:
+    """Show what a data file, a result folder or a model file holds.
+
+    ``reading`` are the header, delimiter, encoding and sheet of a table.
+    """
     path, terminal = Path(file), Terminal(as_json=as_json)
     facts: dict[str, Any]
     if path.is_dir():
@@ -189,14 +200,14 @@ def inspect(file: str, as_json: bool) -> None:
         facts = {"kind": "saved model", "types from outside": ", ".join(strange) or "none"}
         facts["would be loaded"] = not strange
     else:
-        facts = _data(file)
+        facts = _data(file, Roles(mixed=True, **reading))
     rows = [[key, str(value)] for key, value in facts.items()]
     terminal.table(plain(path.name), ["what", "value"], rows, width=500)
     terminal.record(facts)
 
 
-def _data(file: str) -> dict[str, Any]:
-    table = read(file, Roles(mixed=True))
+def _data(file: str, roles: Roles) -> dict[str, Any]:
+    table = read(file, roles)
     own = table.columns
     if table.fields is not None:  # where the table has one for every category
         own = [column.name for column in table.fields]

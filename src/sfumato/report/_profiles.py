@@ -254,7 +254,12 @@ def _phrase(part: ColumnProfile) -> str:
 
 
 def _told_apart(*values: float) -> list[str] | None:
-    """Numbers with as many digits as they need to differ; None where six are not enough."""
+    """Numbers with as many digits as they need to differ; None where six are not enough.
+
+    Beside the largest, those of a hundred thousandth or less are the rounding of zero.
+    """
+    largest = max(abs(v) for v in values)
+    values = tuple(v if abs(v) > 1e-5 * largest else 0.0 for v in values)
     for digits in (3, 4, 5, 6):
         shown = [f"{v:,.0f}" if abs(v) >= 10**digits else f"{v:.{digits}g}" for v in values]
         if len(set(shown)) == len(shown):

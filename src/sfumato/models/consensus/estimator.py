@@ -52,7 +52,8 @@ class EvidenceAccumulation(FittedConsensus):
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
         What makes evidence from features. None: small Gaussian mixtures, fine connected k-means
         partitions, and mixtures of about ``n_clusters`` Gaussians; the answer is that of the kind
-        that describes its own evidence and that of the others best. With another ``consensus`` than
+        that the others agree with best for what it says. Many objects with many features have
+        communities of the neighbour graph in place of these. With another ``consensus`` than
         ``"cluster-kernel"`` it is ``ClusteringEnsemble()``. ``"precomputed"``: ``fit`` is given
         labelings (n, m), or a list of membership matrices (n, k_b).
     consensus : str or estimator
@@ -70,7 +71,9 @@ class EvidenceAccumulation(FittedConsensus):
     criterion : {"eigengap", "held-out", "lifetime"} or None
         How ``"auto"`` scores a number of clusters k. ``"eigengap"``: the gap after the k-th
         eigenvalue of the normalised co-association, relative to what it could be, less what k
-        clusters leave of it (``misfit_``). ``"held-out"``: minus the Brier score of u_i'u_j on
+        clusters leave of it (``misfit_``); for features the mean over small mixtures, k-means
+        partitions and the neighbour graph; for labelings times the mean adjusted Rand index of the
+        clusters to these. ``"held-out"``: minus the Brier score of u_i'u_j on
         partitions that had no part in the fit, which asks for partitions about as coarse as the
         answer; for ``"cluster-kernel"`` the Brier skill against the cluster kernel of half of the
         partitions.
@@ -90,8 +93,8 @@ class EvidenceAccumulation(FittedConsensus):
     memberships_ : array of shape (n, n_clusters)
     labels_ : array of shape (n,)
     evidence_ : str
-        ``"mixtures"``, ``"cells"`` or ``"families"``, ``"members"`` for estimators, ``"given"`` for
-        membership matrices, ``"labelings"``.
+        ``"mixtures"``, ``"cells"``, ``"families"`` or ``"graph"``, ``"members"`` for estimators,
+        ``"given"`` for membership matrices, ``"labelings"``.
     misfit_ : float
         |Z Z' - U U'|^2 / |Z Z'|^2 of the cluster kernel Z Z': near 0 where k clusters describe all
         of it.
@@ -145,7 +148,10 @@ class EvidenceAccumulation(FittedConsensus):
 
     @property
     def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature: by default it is."""
+        """Whether features in any units may be given: by default they may.
+
+        The number of clusters also depends on the scale of features whose ranges are similar.
+        """
         return self.ensemble is None
 
     def __init__(
