@@ -3,7 +3,7 @@
 ======================
 
 Embeddings are directions: bring them to length 1. With fewer than about ten texts per dimension,
-reduce the dimensions first, because an answer that does not depend on units cannot tell a dimension
+reduce the dimensions first, because evidence that does not depend on units cannot tell a dimension
 of pure noise from an informative one.
 """
 
@@ -27,7 +27,7 @@ print(model[-1].n_clusters_, "topics")
 print(model.predict_proba(E[:2]).round(2))
 
 # %%
-# Texts between topics are the ones to read.
+# Texts between topics would be the ones to read; here there are none.
 memberships = model[-1].memberships_
 print(np.flatnonzero(memberships.max(axis=1) < 0.6))
 plot.scatter(model[:-1].transform(E)[:, :2], memberships)

@@ -190,13 +190,15 @@ class Mixture(Clusterer):
         self.log_likelihood_ = float(best.run.objective - log_prior)
         history = best.run.history + best.likelihood.log_volume
         run = best.run._replace(history=history)
+        tried = {fit.candidate.n_clusters for fit in fits}
+        compared = 1 not in tried and data.linked is None and not plan.fixed
+        self._enough_ = self._one_is_enough(data, best, plan) if compared else ""
         self._publish(self._final_memberships(data, fits, best, plan), run, best.run.objective)
         self._publish_parameters()
         if best.candidate.reason:
             warn(f"{best.candidate.reason}: {self._advice()}")
-        tried = {fit.candidate.n_clusters for fit in fits}
-        if 1 not in tried and data.linked is None and not plan.fixed:
-            self._warn_if_one_is_enough(data, best, plan)
+        if enough := self.__dict__.pop("_enough_"):
+            warn(enough)
 
     def _final_memberships(self, data: Objects, fits: list[Fit], best: Fit, plan: Plan) -> Any:
         return _as(best.likelihood.memberships(best.run.state), self._dtype)
@@ -206,8 +208,13 @@ class Mixture(Clusterer):
         shape = {**component.setting, "n_clusters": self._component.n_clusters}
         return shape == self._component.setting
 
-    def _warn_if_one_is_enough(self, data: Objects, best: Fit, plan: Plan) -> None:
-        """Compare with one cluster: structureless data get a warning."""
+    def _warn_about_structure(self) -> None:
+        found = getattr(self, "structure_", None)
+        if found is None or found.n_apart > 1 or not self.__dict__.get("_enough_"):
+            super()._warn_about_structure()  # else the one warning says what to do about it
+
+    def _one_is_enough(self, data: Objects, best: Fit, plan: Plan) -> str:
+        """What to say of structureless data, which one cluster describes better; else nothing."""
         candidates, values = list(filter(self._of_one, plan.components(1))), []
         sample = plan.sample(data) if candidates else None
         for component in candidates:
@@ -217,13 +224,13 @@ class Mixture(Clusterer):
             run = likelihood.run(component.start(X, R, sample.unit, False), plan.max_iter, plan.tol)
             values.append(Fit.of(likelihood, run).candidate.bic)
         one, own = min(values, default=np.nan), best.candidate.bic
-        if one < own:
-            k = best.candidate.n_clusters
-            warn(
-                f"one cluster describes these data better than {k} (BIC {one:.1f} against "
-                f"{own:.1f}, lower is better): the memberships may mean nothing; try "
-                "n_clusters='auto'"
-            )
+        if not one < own:
+            return ""
+        return (
+            f"one cluster describes these data better than {best.candidate.n_clusters} (BIC "
+            f"{one:.1f} against {own:.1f}, lower is better): the memberships may mean nothing; try "
+            "n_clusters='auto'"
+        )
 
     def _posterior(self, X: Array, which: int) -> Any:
         """Memberships (0) or log-densities in the units of the data (1) of checked rows."""

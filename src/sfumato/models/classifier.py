@@ -37,8 +37,9 @@ class _DensityMixture(GaussianMixture):
     def _assess_structure(self, memberships: ArrayLike) -> None:
         """Classes need not be clusters."""
 
-    def _warn_if_one_is_enough(self, *_: Any) -> None:
+    def _one_is_enough(self, *_: Any) -> str:
         """One component per class is no worse."""
+        return ""
 
     def score_samples(self, X: Array, *, measurement_error: ArrayLike | None = None) -> Any:
         """Log density. What is constant in a class may tell it from others: it has a density."""

@@ -439,8 +439,12 @@ def test_samples_come_from_the_mixture():
 @pytest.mark.parametrize("covariance_type", TYPES)
 def test_components_that_say_no_more_than_one_are_named(covariance_type):
     data = np.random.default_rng(1).normal(size=(200, 4))
-    with pytest.warns(EvidenceWarning, match="one cluster describes these data better than 3"):
+    with pytest.warns(
+        EvidenceWarning, match="one cluster describes these data better than 3"
+    ) as said:
         model = GaussianMixture(3, covariance_type=covariance_type, random_state=0).fit(data)
+    assert model.structure_.n_apart == 1
+    assert len(said) == 1  # the structure test has the same to say
     one = GaussianMixture(1, covariance_type=covariance_type).fit(data)
     assert model.bic(data) > one.bic(data)
     with pytest.warns(EvidenceWarning, match="one cluster describes"):
