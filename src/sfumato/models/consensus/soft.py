@@ -195,19 +195,26 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, float]:
     largest = min(cap, few.shape[0] - 1)
     if largest < 2:
         return {}
-    spectra = []
-    for kind in evidence.kinds(None).values():
-        H = kind(few)
-        weights = None if evidence.mass is None else mass
-        factor = factorize(kind, H, largest, evidence.member_weights(kind), weights)
-        spectra.append((eigengap(factor.values), factor.coordinates(H)))
-    gaps = np.mean([gap for gap, _ in spectra], axis=0)
+    weights = None if evidence.mass is None else mass
+    made = [(kind, kind(few)) for kind in evidence.kinds(None).values()]
     scores: dict[int, float] = {}
-    for k in range(2, largest + 1) if isinstance(asked, str) else sorted(set(asked)):
-        if k > largest or (k > max_clusters and gaps[k - 1] <= max(scores.values())):
-            continue
-        own = [_score(gap[k - 1], unit_rows(E[:, :k]), mass) for gap, E in spectra]
-        scores[k] = float(np.mean(own))
+    numbers = range(2, largest + 1) if isinstance(asked, str) else sorted(set(asked))
+    for limit in sorted({largest, min(max_clusters, largest) if asked == "auto" else largest}):
+        factors = [factorize(a, H, limit, evidence.member_weights(a), weights) for a, H in made]
+        spectra = [
+            (eigengap(factor.values), factor.coordinates(H))
+            for factor, (_, H) in zip(factors, made, strict=True)
+        ]
+        gaps = np.mean([gap for gap, _ in spectra], axis=0)
+        for k in numbers[len(scores) :]:
+            if k > limit or (k > max_clusters and gaps[k - 1] <= max(scores.values())):
+                continue
+            own = [_score(gap[k - 1], unit_rows(E[:, :k]), mass) for gap, E in spectra]
+            scores[k] = float(np.mean(own))
+        # No gap further on is larger than the next eigenvalue.
+        following = float(np.mean([factor.values[-1] for factor in factors]))
+        if following <= max(scores.values(), default=0.0):
+            break
     if scores and max(scores, key=lambda k: scores[k]) == cap > largest - 1:
         warn(
             f"the best number of clusters is the largest one tried, {cap}: there may be more; "
