@@ -457,6 +457,15 @@ def test_held_out_skill_is_that_of_the_matrices():
     )
 
 
+def test_there_is_no_skill_where_all_objects_are_one():
+    """The spread is then rounding, of either sign."""
+    rng = np.random.default_rng(0)
+    for n in range(20, 60):
+        z = rng.normal(size=4)
+        Z = np.tile(z / np.linalg.norm(z), (n, 1))
+        assert _skill(Z, rng.dirichlet(np.ones(3), n)) == 0.0
+
+
 def test_held_out_partitions_finer_than_the_answer_find_it():
     simulated = make_gaussians(400, 3, separation=5.0, random_state=0)
     model = EvidenceAccumulation("auto", criterion="held-out", max_clusters=6, random_state=0).fit(
