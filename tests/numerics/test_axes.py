@@ -34,3 +34,32 @@ def test_differences_between_near_neighbours_are_round():
     white, near = (values[1] / values[0] for values in scatter)
     assert white > 20.0
     assert near < 1.5
+
+
+@pytest.mark.parametrize("holes", [False, True])
+def test_a_column_with_more_than_ten_times_the_spread_is_in_another_unit(holes):
+    """Beyond that its unit does not matter; below it counts for as much as it varies."""
+    X = np.random.default_rng(0).normal(size=(60, 8))
+    X /= X.std(axis=0)
+    X[:, 1:] *= np.linspace(0.8, 1.2, 7)  # median one
+
+    def products(spread):
+        scaled = X * np.where(np.arange(8) == 0, spread, 1.0)
+        if holes:
+            scaled[0, 7] = np.nan
+        Y = fit_axes(scaled, 3)(scaled)
+        return Y @ Y.T
+
+    apart = products(1000.0)
+    np.testing.assert_allclose(products(12.0), apart, atol=1e-4)
+    assert np.abs(products(8.0) - apart).max() > 0.1
+
+
+@pytest.mark.parametrize(("noise", "q"), [(5e-4, 1), (5e-3, 15)])
+def test_with_holes_directions_of_a_ten_millionth_of_the_variance_are_left_out(noise, q):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 1)) + noise * rng.normal(size=(200, 15))
+    X[0, 0] = np.nan
+    relative = np.linalg.eigvalsh(np.corrcoef(X[1:].T))[:-1] / 15.0
+    assert (relative < 1e-7).all() if q == 1 else (relative > 1e-7).all()
+    assert fit_axes(X, 20).projection.shape == (15, q)
