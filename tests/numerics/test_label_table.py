@@ -117,6 +117,25 @@ def test_objects_one_by_one_and_in_panels_reach_the_same_minimum():
     np.testing.assert_allclose(U_panels, U_single, atol=1e-4)
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+def test_new_objects_are_placed_at_the_minimum_over_the_pairs_seen(missing):
+    rng = np.random.default_rng(0)
+    known, new = labelings(1, missing=missing), labelings(2, n=12, missing=missing)
+    weights, U = rng.random(6) + 0.1, simplex.draw(rng, (30, 2))
+    sizes = np.full(6, 4)
+    sums = sweeps.moments(kernel.encode(known, weights, sizes), U)
+    placed = sweeps.place(kernel.encode(new, weights, sizes), sums)
+    for row, found in zip(new, placed, strict=True):
+        seen = (row >= 0) & (known >= 0)
+
+        def loss(t, row=row, seen=seen):
+            error = (known == row) - (U @ [t, 1.0 - t])[:, None]
+            return np.sum(seen * weights * error**2)
+
+        a, b, _ = np.polyfit([0.0, 0.5, 1.0], [loss(0.0), loss(0.5), loss(1.0)], 2)
+        assert found[0] == pytest.approx(np.clip(-b / (2 * a), 0.0, 1.0), abs=1e-9)
+
+
 def test_pairs_never_seen_together_change_nothing():
     labels = np.array([[0, -1], [0, -1], [-1, 0], [-1, 0], [1, 1], [1, 1]], dtype=np.int32)
     table = kernel.encode(labels)

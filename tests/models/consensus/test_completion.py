@@ -13,7 +13,7 @@ from sfumato import (
     SpectralClustering,
 )
 from sfumato.array.warn import EvidenceWarning
-from sfumato.models.consensus import matrix
+from sfumato.models.consensus import completion, matrix
 from sfumato.numerics.label_table import encode, has_unseen_pairs
 from sfumato.selection import choose_n_clusters
 from sfumato.similarity import cluster_kernel, coassociation, doubly_stochastic
@@ -44,6 +44,15 @@ def subsamples(share=0.05, seed=0):
 
 def fitted(L, k, **parameters):
     return EvidenceAccumulation(k, ensemble="precomputed", random_state=0, **parameters).fit(L)
+
+
+def test_a_pair_that_one_partition_saw_is_known():
+    L = np.array([[0, 0, -1], [0, 1, -1], [-1, 1, 0], [-1, -1, 0]])
+    ratios = completion._ratios(encode(L))
+    for i, j in np.ndindex(4, 4):
+        seen = (L[i] >= 0) & (L[j] >= 0)
+        expected = np.mean(L[i, seen] == L[j, seen]) if seen.any() else np.nan
+        np.testing.assert_equal(ratios[i, j], expected)
 
 
 def test_a_cluster_whose_halves_were_never_seen_together_stays_one():

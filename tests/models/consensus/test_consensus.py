@@ -122,6 +122,17 @@ def test_held_out_partitions_that_all_agree_ask_for_no_more_clusters(sizes):
     assert consensus("cluster-kernel", "auto", criterion="held-out").fit(L).n_clusters_ == 3
 
 
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+def test_a_held_out_partition_is_scored_by_a_fit_of_the_others():
+    """Of two, the fit of one is that partition: halves, and every second object."""
+    L = np.column_stack([np.arange(12) // 6, np.arange(12) % 2])
+    same = L[:, None] == L[None]
+    off = ~np.eye(12, dtype=bool)
+    expected = -np.mean((same[..., 0] != same[..., 1])[off])
+    model = consensus("coassociation", [2, 3], criterion="held-out", tol=1e-12).fit(L)
+    assert model.scores_[0] == pytest.approx(expected, abs=1e-6)
+
+
 def test_a_small_cluster_beside_a_large_one_that_partitions_cut():
     X, truth = make_blobs([350, 30, 20], centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
     L = ClusteringEnsemble(50, algorithms="All", n_clusters=(2, 12), random_state=0).fit_transform(
@@ -444,6 +455,15 @@ def test_held_out_skill_is_that_of_the_matrices():
     assert _skill(Z, U) == pytest.approx(
         1 - np.sum((K - U @ U.T) ** 2) / np.sum((K - K.mean()) ** 2), rel=1e-12
     )
+
+
+def test_there_is_no_skill_where_all_objects_are_one():
+    """The spread is then rounding, of either sign."""
+    rng = np.random.default_rng(0)
+    for n in range(20, 60):
+        z = rng.normal(size=4)
+        Z = np.tile(z / np.linalg.norm(z), (n, 1))
+        assert _skill(Z, rng.dirichlet(np.ones(3), n)) == 0.0
 
 
 def test_held_out_partitions_finer_than_the_answer_find_it():
