@@ -51,6 +51,13 @@ def test_codes_take_the_smallest_integers(n_labels):
     assert table.coverage.tolist() == [1, 1, 0]
 
 
+@pytest.mark.parametrize("n_labels", [3, 300, 70_000])
+def test_unseen_objects_have_no_label_whatever_the_type_of_codes(n_labels):
+    L = np.stack([np.arange(n_labels), np.full(n_labels, -1)], axis=1)
+    L[::2, 0] = -1
+    np.testing.assert_array_equal(kernel.encode(L).labels(), L)
+
+
 @pytest.mark.parametrize("missing", [0.0, 0.4])
 def test_pair_counts_equal_comparisons(missing):
     labels = labelings(5, missing=missing)

@@ -86,7 +86,7 @@ def _choose(
     unseen = kernel and tables.has_unseen_pairs(table)
     if criterion == "eigengap" and not (unseen and len(table.codes) > tables.FEW_PAIRS):
         step = -(-len(table.codes) // COMPARED)
-        given = np.where(table.seen(), table.codes, -1)[::step]
+        given = table.objects(slice(None, None, step)).labels()
         gaps, scores = np.zeros(len(candidates)), np.zeros(len(candidates))
         readings = _completed(table, candidates, settings) if unseen else _read(table, candidates)
         for i, gap, labels in readings:
