@@ -16,19 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ...array.types import Estimator
 from ...engine.mixture import GROWTH
 from ...engine.numbers import noise_level, reading
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score
 from ...selection import criteria
-from ...selection.choose import Choice, reported
-from .cluster_kernel import ByKernel
-from .matrix import ByLinkage
-from .reading import Settings
-from .solvers import solve
-
-__all__ = ["CRITERIA", "choose", "table_of"]
+from .reading import ByKernel, Settings
+from .solvers import ByLinkage, solve
 
 CRITERIA = ("eigengap", "held-out", "lifetime")
 N_FOLDS = 3
@@ -61,14 +55,6 @@ def choose(
         if found[0] < limit or limit >= cap:
             return found
         limit = min(2 * limit, cap)
-
-
-def table_of(model: Estimator) -> Choice:
-    """The candidates of a consensus fitted with ``n_clusters="auto"``, as ``choose_n_clusters``
-    gives them, without the estimator.
-    """
-    scores = zip(map(int, model.candidates_), map(float, model.scores_), strict=True)
-    return reported(model, model.selection_criterion_, dict(scores))
 
 
 def _choose(
