@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
-from sfumato.models.consensus import explicit
+from sfumato.models.consensus import published
 from sfumato.native.labels import likely_row
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
@@ -49,6 +49,13 @@ def test_codes_take_the_smallest_integers(n_labels):
     assert table.codes.dtype == {3: np.uint8, 300: np.uint16, 70_000: np.int32}[n_labels]
     assert table.seen().ravel().tolist() == [True, True, False]
     assert table.coverage.tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("n_labels", [3, 300, 70_000])
+def test_unseen_objects_have_no_label_whatever_the_type_of_codes(n_labels):
+    L = np.stack([np.arange(n_labels), np.full(n_labels, -1)], axis=1)
+    L[::2, 0] = -1
+    np.testing.assert_array_equal(kernel.encode(L).labels(), L)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])
@@ -212,7 +219,7 @@ def test_a_row_of_the_likelihood_only_falls_and_settles_at_the_minimum(k):
     U[:5] = np.eye(k)[np.zeros(5, dtype=int)]
 
     def loss(c, weight, u):
-        p = np.clip(U @ u, explicit.NEAR, 1 - explicit.NEAR)
+        p = np.clip(U @ u, published.NEAR, 1 - published.NEAR)
         return -np.sum(weight * (c * np.log(p) + (1 - c) * np.log1p(-p)))
 
     for i in range(10):

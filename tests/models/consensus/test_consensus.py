@@ -23,7 +23,7 @@ from sfumato import (
 from sfumato.datasets import make_gaussians
 from sfumato.engine.objects import present_rows
 from sfumato.metrics import adjusted_rand_index, matched_accuracy
-from sfumato.models.consensus import explicit, hard, solvers
+from sfumato.models.consensus import hard, published, solvers
 from sfumato.models.consensus.selection import _skill
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
@@ -221,17 +221,16 @@ def test_explicit_sweeps_go_down_and_ignore_unseen_pairs(likelihood):
     assert (seen[~np.eye(30, dtype=bool)] == 0).any()
     rng = np.random.default_rng(0)
     C = np.where(seen > 0, together / np.maximum(seen, 1), rng.random(seen.shape))
+    rule = published.LOSSES["coassociation-" + ("likelihood" if likelihood else "unweighted")]
     start = simplex.draw(rng, (30, 3))
     U, history = start, []
     for _ in range(20):
-        U, value = explicit.sweep(explicit.Pairs(C, seen, likelihood), U)
+        U, value = published.sweep(rule, C, seen, U)
         history.append(value)
     assert np.all(np.diff(history) <= 1e-9 * history[0])
     other = start
     for _ in range(20):
-        other, _ = explicit.sweep(
-            explicit.Pairs(np.where(seen > 0, C, 0.123), seen, likelihood), other
-        )
+        other, _ = published.sweep(rule, np.where(seen > 0, C, 0.123), seen, other)
     np.testing.assert_allclose(U, other, atol=1e-9)
     p, c = np.clip(U @ U.T, 1e-12, 1 - 1e-12), C
     loss = -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2 if likelihood else (c - U @ U.T) ** 2
@@ -243,9 +242,10 @@ def test_squared_sweeps_over_matrix_and_table_agree():
     table = kernel.encode(L.astype(np.int32))
     together, seen = kernel.pair_counts(table)
     np.fill_diagonal(seen, 0)
-    pairs = explicit.Pairs(np.where(seen > 0, together / np.maximum(seen, 1), 0), seen, False)
+    squared, C = published.LOSSES["coassociation-unweighted"], together / np.maximum(seen, 1)
     U, V = (simplex.draw(np.random.default_rng(s), (40, 3)) for s in (0, 1))
-    difference = explicit.objective(pairs, U) - explicit.objective(pairs, V)
+    one, other = (published.objective(squared, C, seen, each) for each in (U, V))
+    difference = one - other
     assert difference == pytest.approx(
         sweeps.objective(table, U) - sweeps.objective(table, V), rel=1e-10
     )

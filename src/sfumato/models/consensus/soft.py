@@ -41,12 +41,9 @@ from ...engine.objects import sample_objects
 from ...memberships import align, entropy
 from ...numerics.distances import unit_rows
 from ...selection.criteria import eigengap, misfit, misfit_of_sums, penalized_eigengap
+from .em import TUNING
 from .evidence import Factor, Sums, factorize, refine
-from .kinds import Request
 from .reading import Reader, Settings, fit_reader
-from .tuning import TUNING
-
-__all__ = ["SoftConsensus", "fit_soft", "noise_score", "numbers"]
 
 
 class Candidate(NamedTuple):
@@ -63,9 +60,7 @@ class Candidate(NamedTuple):
 
 
 class SoftConsensus(NamedTuple):
-    """A fitted consensus of soft evidence: the candidate chosen, the evidence, what was asked
-    for.
-    """
+    """A fitted consensus of soft evidence: the candidate chosen, the evidence, what was asked."""
 
     chosen: Candidate
     points: Any
@@ -102,10 +97,7 @@ class SoftConsensus(NamedTuple):
         return misfit_of_sums(*rows.sum(sums))
 
     def absorb(self, rows: Rows) -> SoftConsensus:
-        """The consensus with a further batch in its sums.
-
-        The members and the objects compared stay.
-        """
+        """The consensus with a further batch in its sums; members and objects compared stay."""
         if self.chosen.factor.kind.on_host or self.chosen.evidence == "given":
             return self
         k = len(self.chosen.factor.constant)
@@ -118,7 +110,7 @@ class SoftConsensus(NamedTuple):
         factor, settings = self.chosen.factor, self.settings._replace(n_init=1)
         kind, rng = factor.kind, np.random.default_rng(settings.random_state)
         columns, start, k = kind(self.points), self(self.points), len(factor.constant)
-        own, m = 1.0 if self.weights is None else self.weights, kind.n_members
+        own, m = 1.0 if self.weights is None else self.weights, len(kind.offsets) - 1
         for _ in range(n_draws):
             drawn = np.repeat(rng.multinomial(m, np.full(m, 1 / m)), np.diff(kind.offsets))
             again = factorize(kind, columns, k, own * drawn, self.mass)
@@ -127,11 +119,11 @@ class SoftConsensus(NamedTuple):
             yield align(U, memberships)[:, : memberships.shape[1]]
 
 
-def fit_soft(evidence: Any, k: int, request: Request, rng: np.random.Generator) -> SoftConsensus:
+def fit_soft(evidence: Any, k: int, settings: Settings, rng: np.random.Generator) -> SoftConsensus:
     """Memberships in ``k`` clusters by the kind of evidence that describes all of it best, on a
     sample; then from sums over all rows.
     """
-    points, mass, settings = evidence.points, evidence.mass, request.settings
+    points, mass = evidence.points, evidence.mass
     kinds = evidence.kinds(k)
     step = max(1, -(-points.shape[0] // TUNING.compared))
     own = None if mass is None else mass[::step]
