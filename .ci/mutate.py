@@ -113,7 +113,7 @@ def drawn(number: int, seed: int, room: str) -> list[Mutation]:
 
 def tests_of(path: Path) -> list[str]:
     """The folder of tests that mirrors the room of a file, the contract beside that of a model."""
-    room = path.relative_to(SOURCE).parts
+    room = path.relative_to(SOURCE).with_suffix("").parts  # a model may be a file of its own
     mirror = Path("tests", *room[: 2 if room[0] == "models" else 1])
     found = [mirror.as_posix()] if (ROOT / mirror).is_dir() else []
     beside = (Path("tests", f"test_{name}.py") for name in sorted({path.stem, room[0]}))

@@ -27,7 +27,7 @@ PAGES = [
 ]
 BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 LEFT_OUT = {
-    "tcp://scheduler": "needs a cluster of machines; tests/test_dask.py runs the same on one",
+    "tcp://scheduler": "needs a cluster of machines; tests/dask runs the same on one",
     "hdbscan_model": "needs BERTopic; tests/test_bertopic.py runs the same",
     "sfumato.anndata.cluster": "needs AnnData; tests/test_anndata.py runs the same",
     "import mlflow": "needs MLflow",

@@ -54,6 +54,24 @@ def test_what_fits_passes_and_what_does_not_is_refused_with_size_and_advice(monk
     assert issubclass(MemoryBudgetError, ValueError)
 
 
+@pytest.mark.parametrize(("size", "fits"), [(899, True), (901, False)])
+def test_a_tenth_of_the_budget_is_left_for_what_is_not_counted(monkeypatch, size, fits):
+    monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", "1000")
+    with pytest.raises(MemoryBudgetError) as error:
+        memory.require("a task", {"a matrix": 2000.0}, [("use less", size), ("sample", 0)])
+    assert str(error.value).endswith("): use less, or sample" if fits else "): sample")
+    calls = (
+        lambda: memory.require("a task", {"a matrix": size}, []),
+        lambda: memory.reserve((size,), np.uint8, "a matrix", "use less"),
+    )
+    for call in calls:
+        if fits:
+            call()
+        else:
+            with pytest.raises(MemoryBudgetError):
+                call()
+
+
 def test_cgroup_limits_count(monkeypatch):
     monkeypatch.delenv("SFUMATO_MEMORY_BUDGET", raising=False)
     monkeypatch.setattr(memory, "_cgroup_room", lambda: [12345])

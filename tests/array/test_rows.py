@@ -1,10 +1,12 @@
-"""Calls in threads: in order, few at a time."""
+"""Rows in blocks, and calls in threads: in order, few at a time."""
 
 import threading
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from sfumato.array.rows import AHEAD, in_threads
+from sfumato.array.rows import AHEAD, Rows, in_threads
 
 
 def test_results_come_in_order():
@@ -33,3 +35,12 @@ def test_an_error_of_a_call_is_raised():
 
     with pytest.raises(ValueError, match="five"):
         list(in_threads(call, [(i,) for i in range(1000)], 2))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("shape", [(7, 3), (5, 5)])
+def test_extremes_are_those_of_every_column(kind, shape):
+    X = np.random.default_rng(0).normal(size=shape)
+    X[::2, 0] = 0.0
+    X[:, 1] = np.abs(X[:, 1]) + 1.0
+    np.testing.assert_array_equal(Rows(kind(X)).extremes(), [X.min(axis=0), X.max(axis=0)])

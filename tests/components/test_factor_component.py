@@ -155,3 +155,14 @@ def test_blocks_add_up():
     parts = [kernel.summarize_complete(part, None, at) for part in (X[:25], X[25:])]
     for one, first, second in zip(whole, *parts, strict=True):
         np.testing.assert_allclose(one, first + second, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(30, 5), (5, 30)])
+@pytest.mark.parametrize("size", [1e-12, 1.0, 1e12])
+def test_principal_axes_are_singular_vectors_in_any_unit(shape, size):
+    rng = np.random.default_rng(0)
+    X = size * rng.normal(size=(shape[0], 3)) @ rng.normal(size=(3, shape[1]))
+    roots, axes = kernel._principal(X, 4)
+    _, values, vectors = np.linalg.svd(X, full_matrices=False)
+    np.testing.assert_allclose(roots[:3] / size, values[:3] / size, rtol=1e-10)
+    np.testing.assert_allclose(np.abs(np.sum(axes[:3] * vectors[:3], axis=1)), 1.0, rtol=1e-10)

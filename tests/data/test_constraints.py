@@ -55,6 +55,20 @@ def test_labels_without_any_unknown_are_no_labels():
     np.testing.assert_array_equal(known_labels(["b", None, "a"], 3, 2), [1, -1, 0])
 
 
+def test_similarities_of_links_are_their_weights_in_the_unit_of_the_evidence():
+    known = Known.of([[0, 1, 0.5]], [[1, 2], [3, 4]], None, np.zeros((5, 2)), 3)
+    expected = np.zeros((5, 5))
+    for (i, j), value in {(0, 1): 0.5, (1, 2): -3.0, (3, 4): -3.0}.items():
+        expected[i, j] = expected[j, i] = 7.0 * value
+    found = known.similarities(None, 5, default=3.0, unit=7.0)
+    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-12)
+    group = np.array([0, 0, 1, 2, 1])  # of links within an object nothing is left
+    found = known.similarities(group, 3, default=3.0, unit=7.0).toarray()
+    off = ~np.eye(3, dtype=bool)
+    expected = np.array([[0, -21.0, 0], [-21.0, 0, -21.0], [0, -21.0, 0]])
+    np.testing.assert_allclose(found[off], expected[off], rtol=1e-12)
+
+
 @MODELS
 def test_must_links_share_memberships_and_cannot_links_part(model, blobs):
     X, y = blobs

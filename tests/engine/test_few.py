@@ -12,8 +12,8 @@ from sfumato import (
     MixedMixture,
     SpectralClustering,
 )
-from sfumato.engine.few import few_scores, has_few
-from sfumato.engine.structure import count_distinct
+from sfumato.engine.few import few_scores
+from sfumato.engine.structure import count_distinct, has_few
 
 
 def number(X, weights=None):

@@ -70,3 +70,20 @@ def test_numbers_beyond_the_objects_or_features_are_named():
         GaussianMixture([2, 500], covariance_type="diag", random_state=0).fit(X)
     with pytest.warns(EvidenceWarning, match="n_factors=50 is more than the 2 features"):
         FactorMixture(2, n_factors=50, n_init=1, random_state=0).fit(X)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_criteria_are_their_formulas(weighted):
+    X = make_gaussians(120, 3, separation=6, random_state=0).evidence
+    weights = 1.0 + np.arange(120) % 3 if weighted else np.ones(120)
+    given = {"sample_weight": weights} if weighted else {}
+    model = GaussianMixture(3, covariance_type="VVV", n_init=1, random_state=0).fit(X, **given)
+    p = X.shape[1]
+    parameters = 2 + 3 * p + 3 * p * (p + 1) / 2
+    likelihood = weights @ model.score_samples(X)
+    bic = -2 * likelihood + parameters * np.log(weights.sum())
+    assert model.score(X, **given) == pytest.approx(likelihood / weights.sum(), rel=1e-10)
+    assert model.aic(X, **given) == pytest.approx(-2 * likelihood + 2 * parameters, rel=1e-10)
+    assert model.bic(X, **given) == pytest.approx(bic, rel=1e-10)
+    sure = weights @ np.log(model.predict_proba(X).max(axis=1))
+    assert model.icl(X, **given) == pytest.approx(bic - 2 * sure, rel=1e-10)

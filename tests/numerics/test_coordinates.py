@@ -48,6 +48,17 @@ def test_a_constant_feature_has_the_units_of_the_others(scale):
     np.testing.assert_allclose(moved.isotropic().inner(scale * X), plain.isotropic().inner(X))
 
 
+@pytest.mark.parametrize("mix", [True, False])
+@pytest.mark.parametrize("value", [0.3, 3.0, 1e6])
+def test_the_unit_of_a_constant_feature_is_its_size_or_the_largest_of_the_others(value, mix):
+    """Up to a power of two."""
+    X = np.column_stack([blobs(), np.full(60, value)])
+    found = measure(Rows(X, None), per_feature=True, mix=mix)
+    np.testing.assert_allclose(found.scale[:2], 1.0 / X[:, :2].std(axis=0), rtol=1e-12)
+    reach = max(value, np.abs(X[:, :2] - X[:, :2].mean(axis=0)).max())
+    assert found.scale[2] == 2.0 ** -np.floor(np.log2(reach) + 1.0)
+
+
 def test_a_constant_feature_beside_tiny_ones_stays_constant():
     """Its mean, summed, is not exactly its value, and others are smaller than the difference."""
     X = np.column_stack([1e-160 * blobs(), np.full(60, 0.1)])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
-from sfumato.models.consensus import explicit
+from sfumato.models.consensus import published
 from sfumato.native.labels import likely_row
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
@@ -49,6 +49,13 @@ def test_codes_take_the_smallest_integers(n_labels):
     assert table.codes.dtype == {3: np.uint8, 300: np.uint16, 70_000: np.int32}[n_labels]
     assert table.seen().ravel().tolist() == [True, True, False]
     assert table.coverage.tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("n_labels", [3, 300, 70_000])
+def test_unseen_objects_have_no_label_whatever_the_type_of_codes(n_labels):
+    L = np.stack([np.arange(n_labels), np.full(n_labels, -1)], axis=1)
+    L[::2, 0] = -1
+    np.testing.assert_array_equal(kernel.encode(L).labels(), L)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.4])
@@ -115,6 +122,25 @@ def test_objects_one_by_one_and_in_panels_reach_the_same_minimum():
     U_panels, f_panels = minimum(table._replace(mass=np.ones(80)))  # weights go by panels
     assert f_panels == pytest.approx(f_single, rel=1e-8)
     np.testing.assert_allclose(U_panels, U_single, atol=1e-4)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+def test_new_objects_are_placed_at_the_minimum_over_the_pairs_seen(missing):
+    rng = np.random.default_rng(0)
+    known, new = labelings(1, missing=missing), labelings(2, n=12, missing=missing)
+    weights, U = rng.random(6) + 0.1, simplex.draw(rng, (30, 2))
+    sizes = np.full(6, 4)
+    sums = sweeps.moments(kernel.encode(known, weights, sizes), U)
+    placed = sweeps.place(kernel.encode(new, weights, sizes), sums)
+    for row, found in zip(new, placed, strict=True):
+        seen = (row >= 0) & (known >= 0)
+
+        def loss(t, row=row, seen=seen):
+            error = (known == row) - (U @ [t, 1.0 - t])[:, None]
+            return np.sum(seen * weights * error**2)
+
+        a, b, _ = np.polyfit([0.0, 0.5, 1.0], [loss(0.0), loss(0.5), loss(1.0)], 2)
+        assert found[0] == pytest.approx(np.clip(-b / (2 * a), 0.0, 1.0), abs=1e-9)
 
 
 def test_pairs_never_seen_together_change_nothing():
@@ -193,7 +219,7 @@ def test_a_row_of_the_likelihood_only_falls_and_settles_at_the_minimum(k):
     U[:5] = np.eye(k)[np.zeros(5, dtype=int)]
 
     def loss(c, weight, u):
-        p = np.clip(U @ u, explicit.NEAR, 1 - explicit.NEAR)
+        p = np.clip(U @ u, published.NEAR, 1 - published.NEAR)
         return -np.sum(weight * (c * np.log(p) + (1 - c) * np.log1p(-p)))
 
     for i in range(10):

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -90,3 +92,20 @@ def test_the_largest_supported_number_comes_first():
 def test_pac_is_the_share_of_pairs_in_between(rng):
     shares = rng.random(200)
     assert criteria.pac(shares) == np.mean((shares > 0.1) & (shares < 0.9))
+
+
+def test_ambiguous_pairs_are_counted_among_those_that_subsamples_held(rng, monkeypatch):
+    """Against a loop over all pairs; the criterion draws pairs, with an error below 0.004."""
+    fits = rng.integers(0, 2, size=(15, 30))
+    fits[:, 20:] = 2  # a cluster that no fit doubts
+    fits[rng.random(fits.shape) < 0.2] = -1
+    shares = []
+    for i, j in np.ndindex(30, 30):
+        held = (fits[:, i] >= 0) & (fits[:, j] >= 0) & (i != j)
+        shares += [np.mean(fits[held, i] == fits[held, j])] if held.any() else []
+    draws = iter(fits)
+    monkeypatch.setattr(criteria, "_subsample_labels", lambda *_: next(draws))
+    trial = SimpleNamespace(evidence=SimpleNamespace(n_objects=30), seed=0, n_splits=3)
+    expected = -np.mean([0.1 < share < 0.9 for share in shares])
+    assert -0.7 < expected < -0.3
+    assert criteria.CRITERIA["pac"](trial, 3) == pytest.approx(expected, abs=0.016)

@@ -43,6 +43,19 @@ def test_knn_against_a_loop(rng):
     np.testing.assert_allclose(knn(X, n_neighbors=4).toarray(), (A + A.T) / 2)
 
 
+def test_a_neighbour_of_some_weight_is_so_many_copies_against_a_loop(rng):
+    X, weights = rng.normal(size=(25, 2)), rng.random(25) + 0.2
+    D = cdist(X, X)
+    A = np.zeros_like(D)
+    for i, row in enumerate(D):
+        left = 4.0
+        for j in np.argsort(row):
+            A[i, j] = min(1.0, left / weights[j])
+            left = max(0.0, left - weights[j])
+    found = knn(X, n_neighbors=4, weights=weights).toarray()
+    np.testing.assert_allclose(found, (A + A.T) / 2, atol=1e-12)
+
+
 @pytest.mark.parametrize("p", [1, 3, 12, 13])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_every_search_finds_the_same_neighbours(rng, p, dtype):

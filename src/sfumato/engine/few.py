@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from scipy.cluster.hierarchy import linkage
 
 from ..array.warn import warn
-from .structure import FEWEST, LEVEL, SMALLEST, count_distinct
+from .structure import LEVEL
 
 
 class Tuning(NamedTuple):
@@ -87,11 +87,6 @@ def _skewed_clouds(S: np.ndarray) -> Callable[[np.random.Generator], np.ndarray]
     shape = 4.0 / wider**2
     scale = deviation / np.sqrt(shape)
     return lambda rng: rng.gamma(shape, scale, S.shape)
-
-
-def has_few(X: Any) -> bool:
-    """Whether there are too few objects, or different ones, for densities to be compared."""
-    return X.shape[0] < FEWEST or count_distinct(X, SMALLEST) < SMALLEST
 
 
 def number_of_few(X: Any, weights: np.ndarray | None = None) -> int:

@@ -373,6 +373,11 @@ def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: 
         )
 
 
+def has_few(X: Any) -> bool:
+    """Whether there are too few objects, or different ones, for densities to be compared."""
+    return X.shape[0] < FEWEST or count_distinct(X, SMALLEST) < SMALLEST
+
+
 def count_distinct(X: Any, most: int) -> int:
     """Number of different rows, or ``most`` where there are more."""
     if not isinstance(X, np.ndarray):

@@ -1,7 +1,6 @@
 """Small Gaussian mixtures as members of an ensemble: the loops of ``models.consensus``.
 
-Coefficients (k, q) of z(y) = (1, y, y_a y_b) describe the components; see ``models.consensus.em``
-and, where values are missing, ``models.consensus.holes``.
+Coefficients (k, q) of z(y) = (1, y, y_a y_b) describe the components; see ``models.consensus.em``.
 """
 
 import numpy as np

@@ -86,6 +86,10 @@ class Table(NamedTuple):
         """Whether a partition saw an object, (rows, m)."""
         return self.codes[rows] != (self.unseen - self.offsets[:-1]).astype(self.codes.dtype)
 
+    def labels(self) -> np.ndarray:
+        """Labels (n, m), -1 where a partition did not see an object: codes have no sign."""
+        return np.where(self.seen(), self.codes.astype(np.int32), -1)
+
     def objects(self, chosen: Any) -> Table:
         """The table of some of the objects."""
         mass = None if self.mass is None else self.mass[chosen]
@@ -93,9 +97,9 @@ class Table(NamedTuple):
 
     def partitions(self, chosen: np.ndarray) -> Table:
         """The table of some of the partitions."""
-        labels = np.where(self.seen()[:, chosen], self.codes[:, chosen].astype(np.int32), -1)
         sizes = np.diff(self.offsets)[chosen] - 1
-        return encode(labels, self.weights[chosen], sizes)._replace(mass=self.mass)
+        found = encode(self.labels()[:, chosen], self.weights[chosen], sizes)
+        return found._replace(mass=self.mass)
 
 
 def encode(

@@ -71,15 +71,18 @@ def mean_agreement(
     """Mean adjusted Rand index of labels (n,) to partitions (n, m), each on the objects that it saw
     (those with labels other than -1); 0 at least.
 
-    ``weights`` (m,) are those of the partitions, ``mass`` (n,) those of the objects.
+    ``weights`` (m,) are those of the partitions, ``mass`` (n,) those of the objects: a mass of v is
+    v copies. An object is paired with itself too, so that only sums of masses count.
     """
-    seen = partitions >= 0
-    indices = [
-        adjusted_rand_index(partitions[own, b], labels[own], sample_weight=mass[own])
-        for b, own in enumerate(seen.T)
-        if own.any()
-    ]
-    return max(0.0, float(np.average(indices, weights=weights[seen.any(axis=0)])))
+    seen, indices = partitions >= 0, []
+    for b, own in enumerate(seen.T):
+        table = np.zeros((partitions[:, b].max() + 1, labels.max() + 1))
+        np.add.at(table, (partitions[own, b], labels[own]), mass[own])
+        both, *sides = (np.square(sums).sum() for sums in (table, table.sum(0), table.sum(1)))
+        chance = sides[0] * sides[1] / max(table.sum() ** 2, np.finfo(float).tiny)
+        spread = sum(sides) / 2 - chance
+        indices.append((both - chance) / spread if spread > 0 else float(own.any()))
+    return max(0.0, float(np.average(indices, weights=weights * seen.any(axis=0))))
 
 
 def prediction_strength(own: ArrayLike, predicted: ArrayLike) -> float:

@@ -13,7 +13,7 @@ from sfumato import (
     SpectralClustering,
 )
 from sfumato.array.warn import EvidenceWarning
-from sfumato.models.consensus import matrix
+from sfumato.models.consensus import solvers
 from sfumato.numerics.label_table import encode, has_unseen_pairs
 from sfumato.selection import choose_n_clusters
 from sfumato.similarity import cluster_kernel, coassociation, doubly_stochastic
@@ -44,6 +44,15 @@ def subsamples(share=0.05, seed=0):
 
 def fitted(L, k, **parameters):
     return EvidenceAccumulation(k, ensemble="precomputed", random_state=0, **parameters).fit(L)
+
+
+def test_a_pair_that_one_partition_saw_is_known():
+    L = np.array([[0, 0, -1], [0, 1, -1], [-1, 1, 0], [-1, -1, 0]])
+    ratios = solvers._ratios(encode(L))
+    for i, j in np.ndindex(4, 4):
+        seen = (L[i] >= 0) & (L[j] >= 0)
+        expected = np.mean(L[i, seen] == L[j, seen]) if seen.any() else np.nan
+        np.testing.assert_equal(ratios[i, j], expected)
 
 
 def test_a_cluster_whose_halves_were_never_seen_together_stays_one():
@@ -106,7 +115,7 @@ def test_linkages_say_that_they_fill_in_pairs_that_no_partition_saw():
 
 @pytest.mark.parametrize(("n", "room"), [(60, 2**40), (60, 0), (1100, 2**40), (1100, 0)])
 def test_the_rule_of_the_source_receives_the_shares_themselves(n, room, monkeypatch):
-    monkeypatch.setattr(matrix, "memory_budget", lambda: room)
+    monkeypatch.setattr(solvers, "memory_budget", lambda: room)
     rng = np.random.default_rng(0)
     y, m = np.arange(n) % 3, 40 if n < 100 else 12
     L = np.where(rng.random((n, m)) < 0.9, y[:, None] + 3 * np.arange(m), -1)

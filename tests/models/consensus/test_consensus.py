@@ -23,7 +23,7 @@ from sfumato import (
 from sfumato.datasets import make_gaussians
 from sfumato.engine.objects import present_rows
 from sfumato.metrics import adjusted_rand_index, matched_accuracy
-from sfumato.models.consensus import explicit, hard, solvers
+from sfumato.models.consensus import hard, published, solvers
 from sfumato.models.consensus.selection import _skill
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
@@ -122,6 +122,17 @@ def test_held_out_partitions_that_all_agree_ask_for_no_more_clusters(sizes):
     assert consensus("cluster-kernel", "auto", criterion="held-out").fit(L).n_clusters_ == 3
 
 
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+def test_a_held_out_partition_is_scored_by_a_fit_of_the_others():
+    """Of two, the fit of one is that partition: halves, and every second object."""
+    L = np.column_stack([np.arange(12) // 6, np.arange(12) % 2])
+    same = L[:, None] == L[None]
+    off = ~np.eye(12, dtype=bool)
+    expected = -np.mean((same[..., 0] != same[..., 1])[off])
+    model = consensus("coassociation", [2, 3], criterion="held-out", tol=1e-12).fit(L)
+    assert model.scores_[0] == pytest.approx(expected, abs=1e-6)
+
+
 def test_a_small_cluster_beside_a_large_one_that_partitions_cut():
     X, truth = make_blobs([350, 30, 20], centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
     L = ClusteringEnsemble(50, algorithms="All", n_clusters=(2, 12), random_state=0).fit_transform(
@@ -210,17 +221,16 @@ def test_explicit_sweeps_go_down_and_ignore_unseen_pairs(likelihood):
     assert (seen[~np.eye(30, dtype=bool)] == 0).any()
     rng = np.random.default_rng(0)
     C = np.where(seen > 0, together / np.maximum(seen, 1), rng.random(seen.shape))
+    rule = published.LOSSES["coassociation-" + ("likelihood" if likelihood else "unweighted")]
     start = simplex.draw(rng, (30, 3))
     U, history = start, []
     for _ in range(20):
-        U, value = explicit.sweep(explicit.Pairs(C, seen, likelihood), U)
+        U, value = published.sweep(rule, C, seen, U)
         history.append(value)
     assert np.all(np.diff(history) <= 1e-9 * history[0])
     other = start
     for _ in range(20):
-        other, _ = explicit.sweep(
-            explicit.Pairs(np.where(seen > 0, C, 0.123), seen, likelihood), other
-        )
+        other, _ = published.sweep(rule, np.where(seen > 0, C, 0.123), seen, other)
     np.testing.assert_allclose(U, other, atol=1e-9)
     p, c = np.clip(U @ U.T, 1e-12, 1 - 1e-12), C
     loss = -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2 if likelihood else (c - U @ U.T) ** 2
@@ -232,9 +242,10 @@ def test_squared_sweeps_over_matrix_and_table_agree():
     table = kernel.encode(L.astype(np.int32))
     together, seen = kernel.pair_counts(table)
     np.fill_diagonal(seen, 0)
-    pairs = explicit.Pairs(np.where(seen > 0, together / np.maximum(seen, 1), 0), seen, False)
+    squared, C = published.LOSSES["coassociation-unweighted"], together / np.maximum(seen, 1)
     U, V = (simplex.draw(np.random.default_rng(s), (40, 3)) for s in (0, 1))
-    difference = explicit.objective(pairs, U) - explicit.objective(pairs, V)
+    one, other = (published.objective(squared, C, seen, each) for each in (U, V))
+    difference = one - other
     assert difference == pytest.approx(
         sweeps.objective(table, U) - sweeps.objective(table, V), rel=1e-10
     )
@@ -444,6 +455,15 @@ def test_held_out_skill_is_that_of_the_matrices():
     assert _skill(Z, U) == pytest.approx(
         1 - np.sum((K - U @ U.T) ** 2) / np.sum((K - K.mean()) ** 2), rel=1e-12
     )
+
+
+def test_there_is_no_skill_where_all_objects_are_one():
+    """The spread is then rounding, of either sign."""
+    rng = np.random.default_rng(0)
+    for n in range(20, 60):
+        z = rng.normal(size=4)
+        Z = np.tile(z / np.linalg.norm(z), (n, 1))
+        assert _skill(Z, rng.dirichlet(np.ones(3), n)) == 0.0
 
 
 def test_held_out_partitions_finer_than_the_answer_find_it():

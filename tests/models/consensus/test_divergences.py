@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 from sfumato import EvidenceAccumulation
 from sfumato.metrics import adjusted_rand_index
-from sfumato.models.consensus.divergences import DIVERGENCES, sweep
+from sfumato.models.consensus.published import DIVERGENCES, sweep
 
 NAMES = pytest.mark.parametrize("name", DIVERGENCES)
 

@@ -9,6 +9,8 @@ from sklearn.metrics import adjusted_rand_score
 from sfumato import DirichletProcessMixture
 from sfumato.array.rows import Rows
 from sfumato.conjugate import DirichletMultinomial, NormalInverseGamma, NormalInverseWishart
+from sfumato.data.constraints import Known
+from sfumato.engine.linked import LinkedRows
 from sfumato.models.dirichlet_process import kernel, priors, variational
 
 
@@ -182,6 +184,25 @@ def test_normal_clusters_far_apart_are_clear_and_one_cloud_or_a_joined_pair_is_n
     prior = kernel.Concentration(1.0, 1.0)
     joined = kernel.update(component, R @ Z.T, R.sum(axis=1), prior, prior)
     assert not search.is_clear(joined)
+
+
+def test_only_clusters_of_units_that_a_link_keeps_apart_may_not_be_merged():
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = rng.normal(size=(90, 2)) + 9.0 * np.eye(3, 2)[y]
+    rows, prior, component = (
+        Rows(X, None, n_jobs=1),
+        kernel.Concentration(1.0, 1.0),
+        component_of(X),
+    )
+    links = LinkedRows.of(Known.of(None, [[0, 1], [1, 2]], None, X, 3), rows)
+    search = ascent(component, rows, prior)._replace(links=links)
+    Z, R = component.features(X), (y == np.arange(3)[:, None]) * 1.0
+    state = kernel.update(component, R @ Z.T, R.sum(axis=1), prior, prior)
+    assert search._apart(state) == {(0, 1), (1, 0), (1, 2), (2, 1)}
+    np.testing.assert_array_equal(
+        np.isinf(search._losses(state, [(0, 1), (0, 2), (1, 2)])), [True, False, True]
+    )
 
 
 def test_a_narrow_cluster_inside_a_wide_one_is_found_though_no_hard_groups_show_it():

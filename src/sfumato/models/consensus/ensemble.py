@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +21,7 @@ from ...array.warn import warn
 from ...data.features import check_features, refuse_tensors
 from ...engine import loop
 from ...engine.objects import distinct_rows, object_weights
-from .members import LINKAGES, Failure, Plan, attempt, label
-
-__all__ = ["ClusteringEnsemble"]
+from .members import LINKAGES, Failure, Plan, attempt, label, range_of
 
 ALIASES = {
     "SL": ("single",),
@@ -152,8 +149,10 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         connected = X.shape[0] <= self.max_objects and any(
             isinstance(job[0], str) and job[0] == "connected-k-means" for job in jobs
         )
+        # Fine partitions: local evidence that presumes no shape of the clusters.
+        low = max(2, math.isqrt(X.shape[0]))
         plan = Plan(
-            _range(self.n_clusters, X.shape[0]),
+            (low, 2 * low) if self.n_clusters is None else range_of(self.n_clusters),
             self.subsample,
             self.feature_fraction,
             self.max_objects,
@@ -193,13 +192,9 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _jobs(self, rng: np.random.Generator) -> list[tuple[Any, int, int]]:
         """Algorithm, number of cuts and seed of every run."""
         given = self.algorithms if isinstance(self.algorithms, (list, tuple)) else [self.algorithms]
-        names = [
-            name
-            for algorithm in given
-            for name in (
-                ALIASES.get(algorithm, (algorithm,)) if isinstance(algorithm, str) else (algorithm,)
-            )
-        ]
+        names: list[Any] = []
+        for each in given:
+            names += ALIASES.get(each, (each,)) if isinstance(each, str) else (each,)
         jobs: list[tuple[Any, int]] = []
         for name in names:
             _check_algorithm(name)
@@ -210,20 +205,16 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 jobs += [(name, n_cuts)] * full + [(name, rest)] * (rest > 0)
             else:
                 jobs.append((name, self.n_members))
-        return [
-            (name, n_cuts, int(seed))
-            for (name, n_cuts), seed in zip(jobs, rng.integers(2**63, size=len(jobs)), strict=True)
-        ]
+        seeds = rng.integers(2**63, size=len(jobs))
+        return [(*job, int(seed)) for job, seed in zip(jobs, seeds, strict=True)]
 
     def _run(self, function: Any, arguments: list[tuple[Any, ...]]) -> Any:
         """Results in order, from threads that keep to one core each."""
-        report = loop._listener.get()
         tasks = [(function, *each) for each in arguments]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             for done, result in enumerate(in_threads(_on_one_core, tasks, None), 1):
-                if report is not None:
-                    report(done, len(arguments), math.nan)
+                loop.tell(done, len(arguments), math.nan)
                 yield result
 
     def _keep(self, X: Array, results: list[Any]) -> None:
@@ -242,12 +233,9 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         pairs = [pair for result in results if not isinstance(result, Failure) for pair in result]
         self.members_ = [member for member, _ in pairs]
         self.labelings_ = np.stack([labels for _, labels in pairs], axis=1)
-        by_neighbor = any(
-            member.centers is None and member.estimator is None for member in self.members_
-        )
-        self._neighbors = (
-            NearestNeighbors(n_neighbors=min(NEIGHBORS, X.shape[0])).fit(X) if by_neighbor else None
-        )
+        self._neighbors = None
+        if any(member.centers is None and member.estimator is None for member in self.members_):
+            self._neighbors = NearestNeighbors(n_neighbors=min(NEIGHBORS, X.shape[0])).fit(X)
 
     def fit_transform(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
@@ -265,16 +253,11 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         check_is_fitted(self)
         refuse_tensors(self, X)
         X = self._frame(check_features(self, X, reset=False))
-        neighbors = (
-            None
-            if self._neighbors is None
-            else self._neighbors.kneighbors(X, return_distance=False)
-        )
+        near = self._neighbors
+        nearest = None if near is None else near.kneighbors(X, return_distance=False)
+        known = zip(self.members_, self._object_labels.T, strict=True)
         labels = np.empty((X.shape[0], len(self.members_)), dtype=np.int32)
-        arguments = [
-            (X, member, self._object_labels[:, column], neighbors)
-            for column, member in enumerate(self.members_)
-        ]
+        arguments = [(X, member, own, nearest) for member, own in known]
         for column, result in enumerate(self._run(label, arguments)):
             labels[:, column] = result
         return labels
@@ -298,10 +281,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
 
 class _Frame(NamedTuple):
-    """Origin and unit in which the partitions are made.
-
-    The partitions do not depend on them; they only keep numbers in a safe range.
-    """
+    """Origin and unit that keep numbers in a safe range; partitions do not depend on them."""
 
     origin: Any
     unit: Any
@@ -324,36 +304,17 @@ def _near(X: Array, n_neighbors: int) -> Any:
     """Links between each object and its nearest neighbours, in both directions (n, n)."""
     if X.shape[0] == 1:
         return sp.csr_array((1, 1))
-    graph = sp.csr_array(
-        NearestNeighbors(n_neighbors=min(n_neighbors, X.shape[0] - 1)).fit(X).kneighbors_graph()
-    )
+    nearest = NearestNeighbors(n_neighbors=min(n_neighbors, X.shape[0] - 1)).fit(X)
+    graph = sp.csr_array(nearest.kneighbors_graph())
     return graph + graph.T
 
 
-def _range(n_clusters: int | str | Sequence[int], n: int) -> tuple[int, int]:
-    """Smallest and largest number of clusters of a partition."""
-    if n_clusters is None:
-        # Fine partitions: local evidence that presumes no shape of the clusters.
-        low = max(2, math.isqrt(n))
-        return low, 2 * low
-    low, high = (
-        n_clusters
-        if isinstance(n_clusters, (tuple, list)) and len(n_clusters) == 2
-        else (n_clusters, n_clusters)
-    )
-    low = check_number(
-        low, "n_clusters (an integer, a pair (low, high) or None)", low=1, integer=True
-    )
-    return low, check_number(high, "n_clusters: its upper end", low=low, integer=True)
-
-
 def _check_algorithm(algorithm: Any) -> None:
-    if isinstance(algorithm, str) and algorithm not in ("connected-k-means", "k-means", *LINKAGES):
-        known = ", ".join(
-            repr(name) for name in ("connected-k-means", "k-means", *LINKAGES, *ALIASES)
-        )
+    known = ("connected-k-means", "k-means", *LINKAGES, *ALIASES)
+    if isinstance(algorithm, str) and algorithm not in known[: -len(ALIASES)]:
         raise ValueError(
-            f"algorithms must be among {known}, or scikit-learn clusterers; got {algorithm!r}"
+            f"algorithms must be among {', '.join(map(repr, known))}, or scikit-learn clusterers; "
+            f"got {algorithm!r}"
         )
     if isinstance(algorithm, type):
         raise TypeError(

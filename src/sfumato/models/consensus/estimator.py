@@ -27,17 +27,17 @@ from ...array.validation import (
 from ...array.warn import warn
 from ...data.features import check_observed, without_empty
 from ...engine.clusterer import most_clusters, plain_features
-from ...engine.few import has_few, number_of_few
+from ...engine.few import number_of_few
 from ...engine.objects import object_weights
-from ...engine.structure import CONFIDENT
-from . import given, hard, kinds, soft
-from .constrained import Constraints, fit_linked
-from .fitted import KEPT, FittedConsensus
+from ...engine.structure import CONFIDENT, has_few
+from ...selection.choose import reported
+from . import evidence as kinds
+from . import hard, soft
+from .fitted import KEPT, Constraints, FittedConsensus, fit_linked
 from .mixtures import MixtureEnsemble
-from .selection import CRITERIA, table_of
-from .solvers import LINKAGES, NAMES, Settings, memory_needed
-
-__all__ = ["EvidenceAccumulation"]
+from .reading import Settings, run_of
+from .selection import CRITERIA
+from .solvers import LINKAGES, NAMES, memory_needed
 
 
 class EvidenceAccumulation(FittedConsensus):
@@ -214,21 +214,19 @@ class EvidenceAccumulation(FittedConsensus):
         constraints = Constraints(y, must_link, cannot_link)
         rng = as_generator(self.random_state)
         settings = Settings(self.n_init, self.max_iter, self.tol, int(rng.integers(2**31)))
-        if self._precomputed() and given.is_list_of_memberships(X):
-            H, offsets, weights = given.check_given(X, partition_weight)
+        if self._precomputed() and kinds.is_list_of_memberships(X):
+            H, offsets, weights = kinds.check_given(X, partition_weight)
             self.n_features_in_ = len(offsets) - 1
             mass = object_weights(sample_weight, H)
-            self._fit_soft(H, offsets, (weights, mass), settings, rng)
+            self._fit_soft(H, offsets, weights, mass, settings, rng)
         elif self._takes_soft_evidence():
             self._check_room(X)
             X = check_observed(self, X, reset=True)
             refuse_subnormal(X, "X")
-            weights = None
-            if partition_weight is not None:
-                own: Any = self.ensemble
-                weights = given.check_weights(partition_weight, own)
+            ensemble: Any = self.ensemble
+            weights = kinds.check_member_weights(partition_weight, ensemble)
             mass = without_empty(X, object_weights(sample_weight, X))
-            self._fit_soft(X, None, (weights, mass), settings, rng)
+            self._fit_soft(X, None, weights, mass, settings, rng)
         else:
             self._check_room(X)
             self._fit_hard(X, partition_weight, sample_weight, settings, rng)
@@ -240,8 +238,8 @@ class EvidenceAccumulation(FittedConsensus):
                 self._forget()
                 raise
         if self._linked is not None:
-            memberships, run = self._linked.fitted()
-            self._publish(memberships.astype(self._dtype, copy=False), run)
+            model = self._linked.model
+            self._publish(model.memberships_.astype(self._dtype, copy=False), run_of(model))
         return self
 
     def _streams(self) -> bool:
@@ -256,24 +254,24 @@ class EvidenceAccumulation(FittedConsensus):
     def _fit_soft(
         self,
         X: np.ndarray,
-        offsets: Any,
-        weights: tuple[Weights, Weights],
+        offsets: np.ndarray | None,
+        weights: Weights,
+        mass: Weights,
         settings: Settings,
         rng: np.random.Generator,
     ) -> None:
         self._dtype = np.dtype(str(X.dtype).rpartition(".")[2])
         if not self._searches():
             check_n_clusters(self.n_clusters, X.shape[0])
-        request = kinds.Request(weights[0], settings, weights[1])
         k = self.n_clusters
         if offsets is not None:
-            evidence: Any = kinds.GivenEvidence(X, offsets, request, k, rng)
+            evidence: Any = kinds.GivenEvidence(X, offsets, weights, mass, k, rng)
         else:
             ensemble = None if self.ensemble is None else clone(self.ensemble)
-            evidence = kinds.FeatureEvidence(X, ensemble, request, k, rng)
+            evidence = kinds.FeatureEvidence(X, ensemble, weights, mass, k, rng)
         if self._searches():
-            k = self._number(X, evidence, weights[1])
-        self._publish_soft(Rows(X), soft.fit_soft(evidence, k, request, rng), weights[1])
+            k = self._number(X, evidence, mass)
+        self._publish_soft(Rows(X), soft.fit_soft(evidence, k, settings, rng), mass)
 
     def _searches(self) -> bool:
         """Whether the number of clusters is open."""
@@ -361,7 +359,8 @@ class EvidenceAccumulation(FittedConsensus):
 
     def _tabulate(self) -> None:
         if self._searches():
-            self.selection_ = table_of(self)
+            scores = zip(map(int, self.candidates_), map(float, self.scores_), strict=True)
+            self.selection_ = reported(self, self.selection_criterion_, dict(scores))
 
     @available_if(_takes_soft_evidence)
     def partial_fit(

@@ -9,8 +9,8 @@ Columns H of soft partitions, and the factor Z of rank k that they lead to.
     z_i = B'h_i / sqrt(d_i), scaled to length one,   B = H' D^(-1/2) E diag(1/l) / n
 
 so that an object needs its own columns only, whether it was fitted or is new. H, scaled to mean
-degree one, is one kind of evidence: posteriors of mixtures (dense), cells (sparse), or membership
-matrices that were given.
+degree one, is one kind of evidence: posteriors of mixtures (dense), cells (sparse), both from
+features, or membership matrices that were given.
 """
 
 from __future__ import annotations
@@ -21,18 +21,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
+from sklearn.base import clone
 
 from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
 from ...array.rows import Rows
-from ...array.types import Weights
-from ...numerics.axes import Axes
+from ...array.types import ArrayLike, Weights
+from ...engine.objects import distinct_sample
+from ...memberships import check_memberships
+from ...numerics.axes import UNEQUAL, Axes, by_radius, fit_axes
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import leading_eigenvectors
+from ...similarity.coassociation import check_partition_weight
+from .em import TUNING
 from .ensemble import ClusteringEnsemble
-from .mixtures import MixtureEnsemble
-from .tuning import TUNING
-
-__all__ = ["CellColumns", "Factor", "GivenColumns", "MixtureColumns", "Sums", "factorize", "refine"]
+from .graph import GraphColumns, fit_graph
+from .mixtures import MixtureEnsemble, Stock, family_mixtures
 
 NULL = 1e-12  # eigenvalues below are zero
 # Objects at one time on a GPU: their columns, a thousand or so, are the largest array
@@ -46,11 +49,6 @@ class MixtureColumns(NamedTuple):
     ensemble: MixtureEnsemble
     regularization: float = TUNING.soft_regularization
     on_host: bool = False
-
-    @property
-    def n_members(self) -> int:
-        """Number of members."""
-        return len(self.ensemble.members_.offsets) - 1
 
     @property
     def offsets(self) -> np.ndarray:
@@ -76,11 +74,6 @@ class CellColumns(NamedTuple):
     on_host: bool = True
 
     @property
-    def n_members(self) -> int:
-        """Number of members."""
-        return self.ensemble.labelings_.shape[1]
-
-    @property
     def offsets(self) -> np.ndarray:
         """Where the columns of each member begin."""
         return np.cumsum([0, *(self.ensemble.labelings_.max(axis=0) + 1)])
@@ -90,15 +83,14 @@ class CellColumns(NamedTuple):
         Y, gaps = self.axes.seen(block)
         labels = self.ensemble.transform(Y @ self.axes.near)
         if gaps is not None:
-            rows, guesses = self.mixtures.members_.guesses(Y, gaps, self.n_members)
+            rows, guesses = self.mixtures.members_.guesses(Y, gaps, labels.shape[1])
             for member, guess in enumerate(guesses):
                 labels[rows, member] = self.ensemble._label(guess @ self.axes.near, member)
-        offsets = self.offsets
-        n, m = labels.shape
-        seen = labels >= 0
+        offsets, seen = self.offsets, labels >= 0
         columns = (labels + offsets[:-1])[seen]
         starts = np.concatenate([[0], np.cumsum(seen.sum(axis=1))])
-        return sp.csr_array((np.ones(len(columns)), columns, starts), shape=(n, int(offsets[-1])))
+        shape = len(labels), int(offsets[-1])
+        return sp.csr_array((np.ones(len(columns)), columns, starts), shape=shape)
 
 
 class GivenColumns(NamedTuple):
@@ -108,20 +100,13 @@ class GivenColumns(NamedTuple):
     regularization: float = TUNING.soft_regularization
     on_host: bool = False
 
-    @property
-    def n_members(self) -> int:
-        """Number of members."""
-        return len(self.offsets) - 1
-
     def __call__(self, block: Any) -> np.ndarray:
         """Columns (b, K)."""
         return np.asarray(block, dtype=np.float64)
 
 
 class Factor(NamedTuple):
-    """What makes rows of Z: the kind of evidence with the scale, mean and projection B of its
-    columns.
-    """
+    """What makes rows of Z from a kind of evidence: scale, mean and projection B of its columns."""
 
     kind: Any
     scale: Any  # of the columns: a number, or an array (K,)
@@ -133,7 +118,7 @@ class Factor(NamedTuple):
     def __call__(self, block: Any) -> Any:
         """Rows (b, k) of Z for a block of objects, in float64, where these are."""
         here = to_numpy(block) if self.kind.on_host and not is_numpy(block) else block
-        Z = unit_rows(in_parts(lambda few: self.coordinates(self.kind(few)), here))
+        Z = unit_rows(_in_parts(lambda few: self.coordinates(self.kind(few)), here))
         return Z if here is block else asarray_like(Z, block, namespace(block).float64)
 
     def coordinates(self, columns: Any) -> Any:
@@ -152,7 +137,7 @@ class Factor(NamedTuple):
         return H.toarray() if sp.issparse(H) else H
 
 
-def in_parts(function: Callable[[Any], Any], block: Any) -> Any:
+def _in_parts(function: Callable[[Any], Any], block: Any) -> Any:
     """Results of ``function`` for the rows of a block, one under the other.
 
     NumPy arrays come in small blocks; those of other libraries are cut into blocks of ``ROWS``.
@@ -175,11 +160,8 @@ def _mean(H: Any, mass: Weights) -> np.ndarray:
     return np.asarray(H.T @ mass).ravel() / mass.sum()
 
 
-def balance(H: Any, weights: Any = None, mass: Weights = None) -> Any:
-    """Scale of columns (n, K) that gives them mean degree one.
-
-    ``weights`` (K,) are those of the members, ``mass`` (n,) those of the objects.
-    """
+def _balance(H: Any, weights: Weights, mass: Weights) -> Any:
+    """Scale of columns (n, K) that gives them mean degree one."""
     root = 1.0 if weights is None else np.sqrt(weights)
     mean = _mean(_scaled(H, root), mass)
     return root / max(float(np.sqrt(mean @ mean)), np.finfo(float).tiny)
@@ -194,7 +176,7 @@ def factorize(
     """
     n, regularization = columns.shape[0], kind.regularization
     total = float(n if mass is None else mass.sum())
-    scale = balance(columns, weights, mass)
+    scale = _balance(columns, weights, mass)
     H = _scaled(columns, scale)
     mean = _mean(H, mass)
     root = np.sqrt(np.maximum(regularization + H @ mean, np.finfo(float).tiny))[:, None]
@@ -202,35 +184,18 @@ def factorize(
         root = root / np.sqrt(mass)[:, None]
 
     def product(V: np.ndarray) -> np.ndarray:
-        V = V / root
+        V = V.reshape(n, -1) / root
         everywhere = regularization * V.sum(axis=0, keepdims=True)
         return (everywhere + H @ (H.T @ V)) / (total * root)
 
-    k = min(k, n)
-    found = leading_eigenvectors(_Normalized(n, product), k)
+    operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
+    found = leading_eigenvectors(operator, min(k, n))
     values = np.where(found.values > NULL, found.values, np.inf)
     spread = found.vectors / root / (total * values)
     following = found.following if np.isfinite(found.following) else 0.0
     spectrum = np.clip(np.append(found.values, following), 0.0, 1.0)
     constant = regularization * spread.sum(axis=0)
     return Factor(kind, scale, mean, np.asarray(H.T @ spread), constant, spectrum)
-
-
-class _Normalized(LinearOperator):
-    def __init__(self, n: int, product: Any) -> None:
-        super().__init__(np.dtype(np.float64), (n, n))
-        self.product = product
-
-    def _matmat(self, V: np.ndarray) -> np.ndarray:
-        return self.product(V)
-
-    def _matvec(self, v: np.ndarray) -> np.ndarray:
-        return self.product(v.reshape(-1, 1))[:, 0]
-
-    def _adjoint(self) -> _Normalized:
-        return self
-
-    _transpose = _adjoint
 
 
 class Sums(NamedTuple):
@@ -242,12 +207,10 @@ class Sums(NamedTuple):
 
 
 def refine(factor: Factor, rows: Rows, k: int, past: Sums | None = None) -> tuple[Factor, Sums]:
-    """The factor from sums over all rows in place of a sample.
+    """The factor from sums of dense columns over all rows in place of a sample, in two passes.
 
-    Two passes, nothing is kept but K x K numbers.
-
-    For dense columns. ``past`` are the sums over earlier batches, which these are added
-    to. A column of the rows holds the weights of the objects.
+    ``past`` are the sums over earlier batches. A column of the rows holds the weights of the
+    objects.
     """
     kind, scale, t = factor.kind, factor.scale, factor.kind.regularization
     columns = rows.through(lambda block: _scaled(kind(block), scale))
@@ -280,3 +243,196 @@ def refine(factor: Factor, rows: Rows, k: int, past: Sums | None = None) -> tupl
         mean=mean[:-1], projection=vectors[:-1, :k], constant=constant, values=spectrum
     )
     return refined, sums
+
+
+class FeatureEvidence:
+    """Kinds of evidence from a sample of objects with features, each made once.
+
+    A search over numbers of clusters and the fit with the best one share what they have in common,
+    and the fit is the same without the search.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        ensemble: MixtureEnsemble | None,
+        weights: Weights,
+        mass: Weights,
+        k: Any,
+        rng: np.random.Generator,
+    ) -> None:
+        self.alone = ensemble is not None  # members that the user chose are the only evidence
+        self.mixtures = MixtureEnsemble() if ensemble is None else ensemble
+        most = self.mixtures.max_objects
+        self.rows = None
+        if X.shape[0] > most:
+            self.rows = Rows(X) if mass is None else Rows(X, mass)
+        self.points, self.mass = distinct_sample(X, most, rng, mass, k)
+        self.weights = weights
+        self._made: dict[Any, Any] = {}
+        if self.mixtures.members is not None:
+            self.mixtures._fit_members(self.points, rng, self.mass)
+            return
+        self.axes = fit_axes(self.points, self.mixtures.n_axes, self.mass)
+        self.stock = Stock.of(self.points, self.axes, self.mass)
+        self.seeds = rng.integers(2**63, size=self.mixtures.n_members)
+        self.cell_seed, self.family_seed, seed = (int(s) for s in rng.integers(2**31, size=3))
+        self.graph_seed, self.graph = seed, None
+        many = self.points.shape[0] >= TUNING.fewest_in_graph
+        if many and self.points.shape[1] > self.mixtures.n_axes and not self.alone:
+            self.graph = self._graph(1)
+
+    def kinds(self, k: int | None) -> dict[str, Any]:
+        """Kinds of evidence for ``k`` clusters, or for any number."""
+        if self.mixtures.members is not None:
+            return {"members": MixtureColumns(self.mixtures)}
+        if self.graph is not None:
+            return {"graph": self.graph}
+        mixtures = self._small_mixtures(k)
+        kinds: dict[str, Any] = {"mixtures": MixtureColumns(mixtures)}
+        if self.alone or k == 1:
+            return kinds
+        if (cells := self._cells()) is not None:
+            kinds["cells"] = CellColumns(cells, self.axes, mixtures)
+        if k is not None and (families := self._families(k)) is not None:
+            kinds["families"] = families
+        if k is None and self.points.shape[1] > 2:  # in the plane cells see the same gaps
+            graph = self._graph(max(1, -(-self.points.shape[0] // TUNING.compared)))
+            kinds |= {} if graph is None else {"graph": graph}
+        return kinds
+
+    def _graph(self, step: int) -> GraphColumns | None:
+        """Communities of every ``step``-th object, if the features have one unit."""
+        if not _one_unit(self.points):
+            return None
+        mass = None if self.mass is None else self.mass[::step]
+        return fit_graph(self.points[::step], np.random.default_rng(self.graph_seed), mass)
+
+    def _families(self, k: int) -> MixtureColumns | None:
+        """Mixtures of about ``k`` components, if any could be fitted."""
+        found = family_mixtures(self.stock, k, self.family_seed)
+        if not found:
+            return None
+        families = MixtureEnsemble(len(found))
+        families._keep(found, self.axes)
+        return MixtureColumns(families)
+
+    def _small_mixtures(self, k: int | None) -> MixtureEnsemble:
+        """Mixtures with no fewer components than clusters, unless their number is given."""
+        low, high = self.mixtures._range(self.mixtures._n_fitted(len(self.stock.Y)))
+        if k is not None and self.mixtures.n_clusters is None:
+            low, high = max(low, k), max(high, 2 * k)
+        if (low, high) not in self._made:
+            mixtures = clone(self.mixtures).set_params(n_clusters=(low, high))
+            mixtures._fit_stock(self.stock, self.axes, self.seeds)
+            self._made[low, high] = mixtures
+        return self._made[low, high]  # type: ignore[no-any-return]
+
+    def _cells(self) -> ClusteringEnsemble | None:
+        """Cells of the sample, in coordinates in which near neighbours spread evenly.
+
+        They are made from objects without missing values; None if fewer than half are complete.
+        """
+        if "cells" not in self._made:
+            Y, gaps = self.axes.seen(self.points)
+            order = by_radius(Y)
+            if gaps is not None:
+                order = order[gaps.pattern[order] < 0]
+            self._made["cells"] = None
+            if 2 * len(order) >= len(Y):
+                few = order[:: max(1, -(-len(order) // TUNING.most))]
+                own = None if self.mass is None else self.mass[few]
+                cells = ClusteringEnsemble(
+                    TUNING.n_cells, n_neighbors=TUNING.n_neighbors, random_state=self.cell_seed
+                )
+                self._made["cells"] = cells.fit(Y[few] @ self.axes.near, sample_weight=own)
+        return self._made["cells"]  # type: ignore[no-any-return]
+
+    def member_weights(self, kind: Any) -> np.ndarray | None:
+        """Weights (K,) of the columns of the members that could be fitted."""
+        if self.weights is None:
+            return None
+        return np.repeat(self.weights[kind.ensemble._fitted], np.diff(kind.offsets))
+
+
+def _one_unit(points: Any) -> bool:
+    """Whether no feature has a far larger range than the others."""
+    if not is_numpy(points):
+        return True
+    spread = points.max(axis=0) - points.min(axis=0)
+    varies = spread[spread > 0]
+    return bool(len(varies) and varies.max() <= UNEQUAL * np.median(varies))
+
+
+class GivenEvidence:
+    """Membership matrices (n, K) that were given, side by side; ``offsets`` say where each begins.
+
+    The same interface as ``FeatureEvidence``.
+    """
+
+    rows = None
+
+    def __init__(
+        self,
+        H: np.ndarray,
+        offsets: np.ndarray,
+        weights: Weights,
+        mass: Weights,
+        k: Any,
+        rng: np.random.Generator,
+    ) -> None:
+        self.points, self.mass, self.offsets, self.weights = H, None, offsets, weights
+        if mass is not None:
+            self.points, self.mass = distinct_sample(H, len(H), rng, mass, k)
+
+    def kinds(self, k: int | None) -> dict[str, Any]:
+        """The one kind of evidence there is."""
+        return {"given": GivenColumns(self.offsets)}
+
+    def member_weights(self, kind: Any) -> np.ndarray | None:
+        """Weights (K,) of the columns."""
+        return None if self.weights is None else np.repeat(self.weights, np.diff(self.offsets))
+
+
+def is_list_of_memberships(X: Any) -> bool:
+    """Whether the evidence is a list or tuple of matrices, not one table of labels."""
+    return isinstance(X, (list, tuple)) and len(X) > 0 and all(np.ndim(each) == 2 for each in X)
+
+
+def check_given(
+    matrices: Any, partition_weight: ArrayLike | None, offsets: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Membership matrices side by side, where each begins, and their weights.
+
+    ``offsets`` are those of the fit.
+    """
+    checked = [np.asarray(check_memberships(each), dtype=np.float64) for each in matrices]
+    if len({len(each) for each in checked}) != 1:
+        raise ValueError(
+            "all membership matrices must describe the same objects, got "
+            f"{[len(e) for e in checked]} rows"
+        )
+    begins = np.cumsum([0, *(each.shape[1] for each in checked)])
+    if offsets is not None and not np.array_equal(begins, offsets):
+        raise ValueError(
+            f"give the same {len(offsets) - 1} membership matrices as in fit, with "
+            f"{np.diff(offsets).tolist()} "
+            f"columns; got {np.diff(begins).tolist()}"
+        )
+    weights = check_partition_weight(partition_weight, len(checked))
+    return np.hstack(checked), begins, weights
+
+
+def check_member_weights(
+    partition_weight: ArrayLike | None, ensemble: MixtureEnsemble | None
+) -> Weights:
+    """Weights of the members of one ensemble."""
+    if partition_weight is None:
+        return None
+    if ensemble is None:
+        raise ValueError(
+            "partition_weight goes with one ensemble: give ensemble=MixtureEnsemble(...), "
+            "ClusteringEnsemble(...) or 'precomputed'"
+        )
+    n = ensemble.n_members if ensemble.members is None else len(ensemble.members)
+    return check_partition_weight(partition_weight, n)

@@ -1,27 +1,132 @@
-"""What a fitted consensus can do: memberships and a score of new objects, and intervals."""
+"""What a fitted consensus can do: memberships and a score of new objects, and intervals.
+
+It honours what the user knows of some objects: the co-association of the chosen evidence gets links
+as edges, its cluster kernel is cut anew, and the pairwise model on that kernel takes must-links,
+cannot-links and labels as its own. All pairs of objects are formed.
+"""
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_feature_names
 
 from ...array.arrays import as_dense, asarray_like, namespace
 from ...array.rows import Rows
-from ...array.types import ArrayLike, Weights
+from ...array.types import ArrayLike, Estimator, Weights
 from ...array.validation import check_weights
+from ...data.constraints import Known
 from ...data.features import check_features, check_observed, warn_of_empty
 from ...engine.clusterer import CooccurrenceIntervals
 from ...engine.levels import sizes
-from . import given, hard
-from .constrained import LinkedConsensus
-
-__all__ = ["KEPT", "FittedConsensus"]
+from ...engine.objects import object_weights
+from ...numerics.label_sweep import brier_score
+from ...numerics.label_table import pair_shares
+from ...similarity.cluster_kernel import ClusterKernel, cluster_kernel
+from ...similarity.operators import Factored
+from . import hard
+from .em import TUNING
+from .evidence import check_given
+from .reading import Settings
+from .solvers import filled
 
 KEPT = 2**27  # bytes of features up to which a fitted model keeps them, for resampling
+MOST_OBJECTS = 5000  # of which all pairs are formed
+PLACED = 1024  # new objects placed at a time
+
+
+class Constraints(NamedTuple):
+    """Labels of some objects and pairs of rows, as the user gave them."""
+
+    y: Any = None
+    must_link: Any = None
+    cannot_link: Any = None
+
+    def known(self, X: Any, n_clusters: Any) -> Known:
+        """What they say, checked against each other."""
+        if not isinstance(n_clusters, Integral):
+            if self.must_link is not None or self.cannot_link is not None:
+                raise ValueError(
+                    "n_clusters='auto' takes no must_link or cannot_link: give the number of "
+                    "clusters"
+                )
+            return Known()
+        return Known.of(self.must_link, self.cannot_link, self.y, X, int(n_clusters))
+
+
+class LinkedConsensus(NamedTuple):
+    """The pairwise model on a cluster kernel with links, and what gives similarities to the fitted
+    objects: their table of labels, or the factor of soft evidence with their columns.
+    """
+
+    model: Estimator
+    kernel: ClusterKernel
+    Z: np.ndarray
+    table: Any
+    factor: Any
+    own: np.ndarray | None
+    extra: float
+
+    def __call__(self, new: Any) -> np.ndarray:
+        """Memberships (n, k) of new objects, features or a table of labels."""
+        n = new.shape[0] if self.table is None else len(new.codes)
+        parts = []
+        for start in range(0, n, PLACED):
+            part = slice(start, min(start + PLACED, n))
+            if self.own is None:
+                W = filled(pair_shares(new.objects(part), self.table)[0])
+            else:
+                W = self.factor.columns(new[part]) @ self.own.T / len(self.own)
+            rows = Factored(self.kernel.extend(W + self.extra), self.Z)
+            parts.append(self.model.predict_proba(rows))
+        return np.concatenate(parts)
+
+
+def fit_linked(
+    estimator: Any, X: Any, constraints: Constraints, settings: Settings, sample_weight: Any
+) -> LinkedConsensus | None:
+    """The consensus of a fitted ``estimator`` with links and labels; None where there are none."""
+    n, k = estimator.memberships_.shape
+    known = constraints.known(estimator.memberships_, estimator.n_clusters)
+    if known.links is None:
+        return None
+    named = isinstance(estimator.consensus, str) and estimator.consensus == "cluster-kernel"
+    if n > MOST_OBJECTS or not named:
+        raise ValueError(
+            "must_link, cannot_link and labels need consensus='cluster-kernel' and at most "
+            f"{MOST_OBJECTS} objects, got {n} and {estimator.consensus!r}: fit a sample, then "
+            "predict_proba of the others"
+        )
+    table = factor = own = None
+    if estimator._soft is None:
+        table = estimator.coassociation_.table
+        W = filled(pair_shares(table, table)[0])
+        np.fill_diagonal(W, 0.0)
+    else:
+        factor = estimator._soft.chosen.factor
+        own = estimator._new_rows(X).map(factor.columns)
+        W = own @ own.T / n
+    mass = object_weights(sample_weight, W)
+    v = np.ones(n) if mass is None else mass
+    degree = float(v @ W @ v) / float(v.sum())
+    extra = TUNING.soft_regularization * degree / float(v.sum())
+    edges = known.edges(None, n, degree)
+    graph = W + extra if edges is None else W + extra + edges.toarray()
+    kernel = cluster_kernel(graph, k, weights=mass)
+    Z = np.array(kernel.factor)
+    if (v == 0).any():
+        Z[v == 0] = kernel.extend(W[v == 0] + extra)
+    model = settings.model(k)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(Factored(Z), sample_weight=mass, **constraints._asdict())
+    return LinkedConsensus(model, kernel, Z, table, factor, own, extra)
 
 
 class FittedConsensus(CooccurrenceIntervals):
@@ -76,15 +181,14 @@ class FittedConsensus(CooccurrenceIntervals):
         return xp.take(memberships, asarray_like(self._order, memberships, xp.int64), axis=1)
 
     def _shares(self, X: ArrayLike) -> np.ndarray:
-        """Columns (n, K) of soft evidence whose products are the chances that members put two
-        objects together.
-        """
+        """Columns (n, K) whose products are the chances that members put two objects together."""
         kind = self._soft.chosen.factor.kind
-        return as_dense(kind(self._new_rows(X).X), np.float64) / np.sqrt(kind.n_members)
+        columns = as_dense(kind(self._new_rows(X).X), np.float64)
+        return columns / np.sqrt(len(kind.offsets) - 1)
 
     def _new_rows(self, X: ArrayLike) -> Rows:
         if self._precomputed():
-            return Rows(given.check_given(X, None, self._soft.chosen.factor.kind.offsets)[0])
+            return Rows(check_given(X, None, self._soft.chosen.factor.kind.offsets)[0])
         X = check_observed(self, X, reset=False)
         warn_of_empty(X)
         return Rows(X)
@@ -93,9 +197,8 @@ class FittedConsensus(CooccurrenceIntervals):
         if self._precomputed():
             _check_feature_names(self, X, reset=False)
             return self.coassociation_.recode(X)
-        ensemble: Any = self.ensemble_
-        labels = ensemble.transform(check_features(self, X, reset=False))
-        return self.coassociation_.recode(labels)
+        X = check_features(self, X, reset=False)
+        return self.coassociation_.recode(self.ensemble_.transform(X))
 
     def score(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
@@ -111,7 +214,7 @@ class FittedConsensus(CooccurrenceIntervals):
             return -self._soft.misfit(rows if weights is None else Rows(rows.X, weights))
         table = self._new_table(X)
         table = table._replace(mass=check_weights(sample_weight, table.codes))
-        return -hard.brier_score(table, self.predict_proba(X).astype(np.float64))
+        return -brier_score(table, self.predict_proba(X).astype(np.float64))
 
     def _membership_draws(self, n_draws: int) -> Iterable[np.ndarray]:
         if self._soft is None:

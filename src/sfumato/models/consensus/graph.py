@@ -27,8 +27,6 @@ from ...array.types import Weights
 from ...engine.objects import distinct_sample
 from ...numerics.eigen import leading_eigenvectors
 
-__all__ = ["GraphColumns", "fit_graph"]
-
 
 class Tuning(NamedTuple):
     """Numbers that steer this evidence."""
@@ -59,11 +57,6 @@ class GraphColumns(NamedTuple):
     offsets: np.ndarray
     regularization: float = 0.02  # as for posteriors: communities overlap as these do
     on_host: bool = True
-
-    @property
-    def n_members(self) -> int:
-        """Number of members."""
-        return self.labels.shape[1]
 
     def __call__(self, block: Any) -> sp.csr_array:
         """Columns (b, K), on the host."""

@@ -1,6 +1,5 @@
-"""Consensus of hard labelings.
-
-From labels or an ensemble to a table, from the table to a solution.
+"""Consensus of hard labelings: from labels or an ensemble to a table, from the table to a solution,
+and warnings where the evidence does not support the clusters.
 """
 
 from __future__ import annotations
@@ -23,24 +22,84 @@ from ...data.features import check_features, refuse_tensors
 from ...engine.objects import Objects, object_weights, objects_of
 from ...memberships import align
 from ...numerics import label_table as tables
-from ...numerics.label_sweep import brier_score
 from ...similarity.coassociation import Coassociation, check_partition_weight, coassociation
-from .doubts import decided, warn_if_noise
 from .ensemble import ClusteringEnsemble
 from .reading import Settings
 from .selection import choose
 from .solvers import LINKAGES, solve
 
-__all__ = [
-    "HardConsensus",
-    "accumulate",
-    "brier_score",
-    "criterion_of",
-    "draws",
-    "fit_hard",
-    "standard_errors",
-    "uniform_where_unseen",
-]
+CRISP = 0.95  # mean largest membership that data without clusters do not reach
+# Eigenvalues above this are compared with the next one: without a cluster, fine partitions make the
+# two close
+LOCAL = 0.5
+# Relative gap after an eigenvalue below which there is no cluster
+FAINT = 0.25
+
+
+def decided(table: tables.Table) -> tables.Table:
+    """The table without partitions beyond the largest set of objects that some saw together.
+
+    Nothing says how clusters of one set relate to those of another. All arrangements are as good,
+    so that memberships of the other sets, averaged over these, are equal in all clusters.
+    """
+    if not tables.has_gaps(table):
+        return table
+    seen = table.seen() & (table.weights > 0)
+    together = tables.separate_groups(tables.encode(np.where(seen, 0, -1), table.weights))
+    sizes = np.bincount(together, table.mass)
+    sizes[together[table.coverage <= 0]] = 0.0
+    if (sizes > 0).sum() < 2:
+        return table
+    warn(
+        f"the objects fall into {int((sizes > 0).sum())} sets that no partition saw together: "
+        "nothing says how clusters of one set relate to those of another, so that only those of "
+        "the largest set are decided; fit each by itself, or add partitions that see some objects "
+        "of several"
+    )
+    kept = seen[together == np.argmax(sizes)].any(axis=0)
+    return tables.reweight(table, table.weights * kept)
+
+
+def doubt_of(solution: Any, table: tables.Table) -> str | None:
+    """What to warn of where eigenvalues of the co-association are at chance level, or do not single
+    out k clusters.
+    """
+    values, level = getattr(solution, "eigenvalues", np.ones(1)), tables.chance_level(table)
+    k = len(values)
+    if k < 2:
+        return None
+    lower = np.maximum(np.append(values[2:], solution.following), -1.0)
+    gaps = (values[1:] - lower) / np.maximum(1.0 - lower, np.finfo(float).tiny)
+    vague = solution.memberships.max(axis=1).mean() < CRISP
+    if vague and level < 0.9 and values[-1] <= level:
+        return (
+            f"the partitions agree on {int(np.sum(values > level))} of {k} clusters, on the "
+            "others no more than random partitions would: these memberships may be noise; use "
+            "fewer clusters or a better ensemble, or compare with what consensus='average' finds, "
+            "which sees small clusters in few partitions better"
+        )
+    if values[-1] - solution.following <= tables.SMALLEST_REGULARIZATION and k < len(table.codes):
+        return (
+            f"the partitions do not say which {k} clusters to keep: eigenvalues {k} and {k + 1} "
+            f"of the co-association are equal ({values[-1]:.6g}). Where no partition joins the "
+            "groups, the largest are the clusters and where the others belong is left open; use "
+            "another n_clusters"
+        )
+    if vague and gaps.max() < FAINT:
+        told = ", ".join(f"{value:.3f}" for value in [1.0, *values[1:3], *lower[-1:]])
+        return (
+            f"the partitions show no clusters: of the first {k} eigenvalues of the co-association "
+            f"none stands apart from the next ({told}); the memberships cut a continuum"
+        )
+    if vague and gaps[-1] < FAINT and solution.following > LOCAL:
+        return (
+            f"the partitions do not single out {k} clusters: eigenvalues {k} and {k + 1} of the "
+            f"co-association are close ({values[-1]:.3f}, {solution.following:.3f}), so that where "
+            "the last cut goes is hardly more than chance; "
+            f"{int(np.argmax(gaps)) + 2} clusters stand apart most"
+        )
+    return None
+
 
 FEW = 5  # partitions below which a bootstrap over them is not to be trusted
 
@@ -104,24 +163,20 @@ def accumulate(
     model.ensemble_ = ClusteringEnsemble() if given is None else clone(given)
     if getattr(model.ensemble_, "random_state", 0) is None:
         model.ensemble_.set_params(random_state=int(rng.integers(2**31)))
-    if sample_weight is None:
-        labelings = model.ensemble_.fit_transform(X)
-    elif has_fit_parameter(model.ensemble_, "sample_weight"):
-        labelings = model.ensemble_.fit_transform(X, sample_weight=sample_weight)
-    else:
+    name = type(model.ensemble_).__name__
+    if sample_weight is not None and not has_fit_parameter(model.ensemble_, "sample_weight"):
         raise ValueError(
-            f"ensemble={type(model.ensemble_).__name__} takes no sample_weight: use "
-            "ClusteringEnsemble or MixtureEnsemble"
+            f"ensemble={name} takes no sample_weight: use ClusteringEnsemble or MixtureEnsemble"
         )
+    weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
+    labelings = model.ensemble_.fit_transform(X, **weighted)
     if not isinstance(model.ensemble_, ClusteringEnsemble):
-        labelings = check_labelings(
-            labelings, f"what ensemble={type(model.ensemble_).__name__} makes of X"
-        )
+        labelings = check_labelings(labelings, f"what ensemble={name} makes of X")
     shares = check_partition_weight(partition_weight, labelings.shape[1])
     return Coassociation(tables.encode(labelings, shares)), X.dtype, objects
 
 
-def of_objects(table: tables.Table, objects: Objects) -> tables.Table:
+def _of_objects(table: tables.Table, objects: Objects) -> tables.Table:
     """The table of the objects, with their weights, from that of the rows."""
     if objects.group is not None:
         table = table.objects(objects.first())
@@ -132,7 +187,7 @@ def fit_hard(
     model: Estimator, C: Coassociation, settings: Settings, objects: Objects
 ) -> HardConsensus:
     """The solution for the number of clusters asked for, or for the best one."""
-    table, k, candidates, scores = of_objects(C.table, objects), model.n_clusters, None, None
+    table, k, candidates, scores = _of_objects(C.table, objects), model.n_clusters, None, None
     if table.coverage.max() <= 0:
         raise ValueError(
             "no partition with a weight above 0 saw any object: give labels other than -1 or NaN"
@@ -163,7 +218,8 @@ def fit_hard(
             f"consensus={model.consensus!r} takes the mean of all other pairs for them; "
             "consensus='cluster-kernel' leaves them open"
         )
-    warn_if_noise(solution, table)
+    if (doubt := doubt_of(solution, table)) is not None:
+        warn(doubt)
     return HardConsensus(solution, model.consensus, settings, candidates, scores, objects)
 
 
@@ -198,11 +254,10 @@ def draws(
     if m < FEW:
         warn(
             f"resampling {m} partition{'s' if m > 1 else ''} says little about how much "
-            "memberships "
-            f"could move: give at least {FEW}"
+            f"memberships could move: give at least {FEW}"
         )
     k, once = memberships.shape[1], fitted.settings._replace(n_init=1)
-    few = of_objects(table, fitted.objects)
+    few = _of_objects(table, fitted.objects)
     start = memberships if few is table else fitted.solution.memberships
     for _ in range(n_draws):
         counts = np.bincount(rng.integers(m, size=m), minlength=m)

@@ -15,23 +15,20 @@ all cuts are normalised cuts, by k-means on eigenvectors.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
 from ...array.warn import warn
-from ...engine import loop
 from ...numerics import kmeans, simplex
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import leading_eigenvectors
 from ...numerics.label_table import Table
 from ...numerics.operators import normalized_operator
 from ...similarity.operators import Factored
-from .reading import Settings
-
-__all__ = ["HYPERGRAPHS", "ByClusters", "ByCut", "by_hypergraph"]
+from .reading import Settings, run_at_once
 
 HYPERGRAPHS = ("cspa", "hgpa", "mcla", "hbgf")
 
@@ -52,27 +49,6 @@ def incidence(table: Table) -> sp.csr_array:
     return H
 
 
-class _Rounded(NamedTuple):
-    """Centers of k-means on rows of length one, and the width of the memberships around them."""
-
-    centers: np.ndarray
-    width: float
-
-    @classmethod
-    def of(cls, Z: np.ndarray, k: int, settings: Settings, n: int) -> tuple[_Rounded, float]:
-        """Centers of all rows, width from the first ``n`` of them, and the cost."""
-        found = KMeans(k, n_init=settings.n_init, random_state=settings.random_state).fit(Z)
-        centers = found.cluster_centers_
-        distances = kmeans.squared_distances(Z[:n], centers)
-        width = kmeans.temperature(distances, np.ones(n), Z.shape[1])
-        return cls(centers, width), float(found.inertia_)
-
-    def __call__(self, Z: np.ndarray) -> np.ndarray:
-        """Memberships (n, k): the nearest center has the largest."""
-        distances = kmeans.squared_distances(Z, self.centers)
-        return simplex.normalize(kmeans.memberships(distances, self.width, Z.shape[1]))
-
-
 class ByCut:
     """CSPA, HGPA and HBGF: a normalised cut of a graph whose similarity is B B'."""
 
@@ -80,25 +56,30 @@ class ByCut:
         H = incidence(table)
         sizes = np.asarray((H != 0).sum(axis=0)).ravel()
         self.scale = np.ones(H.shape[1]) if name == "cspa" else 1.0 / np.sqrt(np.maximum(sizes, 1))
-        B = H * self.scale[None, :]
-        B = sp.csr_array(B)
+        B = sp.csr_array(H * self.scale[None, :])
         found = leading_eigenvectors(normalized_operator(Factored(B)), min(k, H.shape[0]))
         degree = np.maximum(B @ (B.T @ np.ones(len(table.codes))), np.finfo(float).tiny)
         values = np.where(found.values > 1e-12, found.values, np.inf)
-        self.projection = np.asarray(B.T @ (found.vectors / np.sqrt(degree)[:, None])) / values
+        whole = np.asarray(B.T @ (found.vectors / np.sqrt(degree)[:, None]))
+        self.projection = whole / values
         self.eigenvalues, self.following = found.values, found.following
-        Z = unit_rows(found.vectors)
-        vertices = Z
+        vertices = Z = unit_rows(found.vectors)
         if name == "hbgf":
-            whole = np.asarray(B.T @ (found.vectors / np.sqrt(degree)[:, None]))
             vertices = np.vstack([Z, unit_rows(whole[sizes > 0])])
-        self.round, cost = _Rounded.of(vertices, k, settings, len(Z))
-        self.memberships = self.round(Z)
-        self.run = loop.Run(None, cost, np.array([cost]), 1, True)
+        model = KMeans(k, n_init=settings.n_init, random_state=settings.random_state).fit(vertices)
+        self.centers = model.cluster_centers_
+        distances = kmeans.squared_distances(Z, self.centers)
+        self.width = kmeans.temperature(distances, np.ones(len(Z)), Z.shape[1])
+        self.memberships, self.run = self._read(Z), run_at_once(float(model.inertia_))
+
+    def _read(self, Z: np.ndarray) -> np.ndarray:
+        """Memberships (n, k): the nearest center has the largest."""
+        distances = kmeans.squared_distances(Z, self.centers)
+        return simplex.normalize(kmeans.memberships(distances, self.width, Z.shape[1]))
 
     def place(self, new: Table) -> np.ndarray:
         """Memberships of new objects, by the clusters in which they stand."""
-        return self.round(unit_rows((incidence(new) * self.scale[None, :]) @ self.projection))
+        return self._read(unit_rows((incidence(new) * self.scale[None, :]) @ self.projection))
 
 
 class ByClusters:
@@ -109,26 +90,22 @@ class ByClusters:
         self.used = np.flatnonzero(np.asarray((H != 0).sum(axis=0)).ravel())
         D = sp.csr_array((H[:, self.used] != 0).astype(np.float64))
         J = jaccard(D)
-        found = leading_eigenvectors(normalized_operator(J), min(k, len(J)))
-        Z = unit_rows(found.vectors)
         few = min(k, len(J))
         if few < k:  # as in a resample of few partitions
             warn(
                 f"the partitions have {len(J)} cluster{'s' * (len(J) > 1)}, fewer than "
                 f"n_clusters={k}: groups beyond them are empty"
             )
+        Z = unit_rows(leading_eigenvectors(normalized_operator(J), few).vectors)
         model = KMeans(few, n_init=settings.n_init, random_state=settings.random_state).fit(Z)
         groups = (model.labels_[:, None] == np.arange(k)).astype(np.float64)
         weights = table.column_weight[self.used][:, None] * groups
         self.share = weights / np.maximum(weights.sum(axis=0), np.finfo(float).tiny)
-        self.memberships = self._read(D)
-        cost = float(model.inertia_)
-        self.run = loop.Run(None, cost, np.array([cost]), 1, True)
+        self.memberships, self.run = self._read(D), run_at_once(float(model.inertia_))
 
     def _read(self, D: Any) -> np.ndarray:
         association = D @ self.share
-        alone = association.sum(axis=1) <= 0
-        association[alone] = 1.0
+        association[association.sum(axis=1) <= 0] = 1.0
         return simplex.normalize(association)
 
     def place(self, new: Table) -> np.ndarray:

@@ -1,7 +1,12 @@
-"""The partitions of an ensemble: how one is made, and how it labels objects it has not seen."""
+"""Members of an ensemble: partitions and how they label objects they have not seen, and any
+estimators, memberships of soft ones and indicators of hard ones.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,22 +15,20 @@ from scipy.cluster.hierarchy import linkage
 from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import has_fit_parameter
 
 from ...array.types import Array, Estimator, Weights
+from ...array.validation import check_number
+from ...memberships import check_memberships
 from ...numerics import seeding
-
-__all__ = ["LINKAGES", "Failure", "Member", "Plan", "attempt", "copies", "label", "split"]
 
 LINKAGES = ("single", "complete", "average", "ward")
 LINKAGE_OBJECTS = 5000  # a tree of more objects would need more than 100 MB of distances
 
 
 class Member(NamedTuple):
-    """What labels new objects for one partition.
-
-    Centers, a fitted estimator, or None for the nearest object that was seen.
-    """
+    """What labels new objects: centers, an estimator, or neither for the nearest object seen."""
 
     algorithm: str
     n_clusters: int
@@ -35,10 +38,7 @@ class Member(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What all partitions share; ``graph`` (n, n) joins near objects, or is None.
-
-    ``weights`` (n,) are those of the objects, None if all are one.
-    """
+    """What all partitions share; ``graph`` (n, n) joins near objects, ``weights`` are theirs."""
 
     n_clusters: tuple[int, int]
     subsample: float
@@ -55,11 +55,17 @@ class Failure(NamedTuple):
     message: str
 
 
-def attempt(X: Array, plan: Plan, algorithm: Any, n_cuts: int, seed: int) -> Any:
-    """Partitions by one run of an algorithm, or what went wrong.
+def range_of(n_clusters: int | Sequence[int]) -> tuple[int, int]:
+    """Smallest and largest number of clusters of a member, from a number or a pair."""
+    pair: Any = n_clusters
+    low, high = pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else (pair, pair)
+    name = "n_clusters (an integer, a pair (low, high) or None)"
+    low = check_number(low, name, low=1, integer=True)
+    return low, check_number(high, "n_clusters: its upper end", low=low, integer=True)
 
-    One bad member must not cost the ensemble.
-    """
+
+def attempt(X: Array, plan: Plan, algorithm: Any, n_cuts: int, seed: int) -> Any:
+    """Partitions by one run of an algorithm, or what went wrong: the others go on."""
     name = algorithm if isinstance(algorithm, str) else type(algorithm).__name__
     try:
         return _partitions(X, plan, algorithm, n_cuts, np.random.default_rng(seed))
@@ -72,11 +78,9 @@ def _partitions(
 ) -> list[tuple[Member, np.ndarray]]:
     n, p = X.shape
     wanted = max(1, round(plan.subsample * n))
-    limit = (
-        min(plan.max_objects, LINKAGE_OBJECTS)
-        if isinstance(algorithm, str) and algorithm in LINKAGES
-        else plan.max_objects
-    )
+    limit = plan.max_objects
+    if isinstance(algorithm, str) and algorithm in LINKAGES:
+        limit = min(limit, LINKAGE_OBJECTS)
     sample = np.sort(rng.permutation(n)[: min(wanted, limit)])
     features = None
     if plan.feature_fraction < 1:
@@ -88,13 +92,11 @@ def _partitions(
     graph = None if plan.graph is None else plan.graph[sample][:, sample]
     own = None if plan.weights is None else plan.weights[sample]
     for member, labels in _cluster(everything[sample], algorithm, numbers, rng, graph, own):
-        member = member._replace(features=features)
+        column = np.full(n, -1, dtype=np.int32)
+        column[sample] = labels
         if wanted > limit:
-            results.append((member, _extend(everything, sample, member, labels)))
-        else:
-            column = np.full(n, -1, dtype=np.int32)
-            column[sample] = labels
-            results.append((member, column))
+            column = _extend(everything, sample, member, labels)
+        results.append((member._replace(features=features), column))
     return results
 
 
@@ -163,22 +165,15 @@ def _by_estimator(
     else:
         rows = copies(weights, type(model).__name__)
         labels = np.asarray(model.fit_predict(X[rows]))[np.unique(rows, return_index=True)[1]]
-    return Member(
-        type(model).__name__,
-        len(np.unique(labels)),
-        estimator=model if hasattr(model, "predict") else None,
-    ), labels
+    rule = model if hasattr(model, "predict") else None
+    return Member(type(model).__name__, len(np.unique(labels)), estimator=rule), labels
 
 
 def split(labels: np.ndarray, graph: Any) -> np.ndarray:
-    """Clusters taken apart where the graph (n, n) falls apart once its links between clusters are
-    cut.
-    """
+    """Clusters taken apart where the graph (n, n) without links between them falls apart."""
     links = sp.coo_array(graph)
-    inside = labels[links.row] == labels[links.col]
-    kept = sp.coo_array(
-        (np.ones(int(inside.sum())), (links.row[inside], links.col[inside])), shape=links.shape
-    )
+    row, col = (side[labels[links.row] == labels[links.col]] for side in (links.row, links.col))
+    kept = sp.coo_array((np.ones(len(row)), (row, col)), shape=links.shape)
     return connected_components(kept, directed=False)[1].astype(np.int32)
 
 
@@ -202,10 +197,7 @@ def _extend(X: Array, sample: np.ndarray, member: Member, labels: np.ndarray) ->
 
 
 def label(X: Array, member: Member, known: np.ndarray, neighbors: np.ndarray | None) -> np.ndarray:
-    """Labels of new objects by one member.
-
-    Without a rule of its own it takes the label of the nearest object it saw.
-    """
+    """Labels of new objects by one member, without a rule that of the nearest object it saw."""
     X = _take(X, member.features)
     if member.centers is not None:
         return _nearest(X, member.centers)
@@ -230,3 +222,126 @@ def _nearest(X: Array, centers: Any) -> np.ndarray:
 
 def _take(X: Array, features: np.ndarray | None) -> Any:
     return X if features is None else X[:, features]
+
+
+class Soft(NamedTuple):
+    """A fitted estimator with memberships of its own."""
+
+    estimator: Estimator
+    width: int
+
+    def __call__(self, block: Any) -> np.ndarray:
+        """Memberships (b, k) of a block of objects."""
+        U = np.asarray(check_memberships(self.estimator.predict_proba(block)), dtype=np.float64)
+        if U.shape[1] != self.width:
+            raise ValueError(
+                f"{type(self.estimator).__name__}.predict_proba has {U.shape[1]} columns for new "
+                f"objects and {self.width} for the fitted ones"
+            )
+        return U
+
+
+class Hard(NamedTuple):
+    """A fitted estimator with labels: those it predicts, or that of the nearest fitted object.
+
+    A label that is not among ``names``, such as -1 for noise, is a row of zeros: not seen.
+    """
+
+    estimator: Estimator
+    names: np.ndarray
+    nearest: NearestNeighbors | None
+    labels: np.ndarray
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.names)
+
+    def __call__(self, block: Any) -> np.ndarray:
+        """Indicators (b, k) of a block of objects."""
+        if self.nearest is None:
+            labels = np.asarray(self.estimator.predict(block))
+        else:
+            labels = self.labels[self.nearest.kneighbors(block, 1, return_distance=False)[:, 0]]
+        return (labels[:, None] == self.names).astype(np.float64)
+
+
+class Members(NamedTuple):
+    """Fitted members."""
+
+    members: list[Soft | Hard]
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """Where the columns of each member begin, (m + 1,)."""
+        return np.cumsum([0, *(each.width for each in self.members)])
+
+    def columns(self, block: Any) -> np.ndarray:
+        """Columns (b, K) of all members side by side."""
+        return np.hstack([each(block) for each in self.members])
+
+
+def check_members(members: Any) -> None:
+    """Refuse what cannot be a list of members."""
+    if not isinstance(members, (list, tuple)) or not members:
+        raise ValueError(f"members must be a list of at least one estimator, got {members!r}")
+    for each in members:
+        if isinstance(each, type):
+            raise TypeError(
+                f"members must hold estimators, not classes: give {each.__name__}() in place of "
+                f"{each.__name__}"
+            )
+        if not hasattr(each, "fit"):
+            raise TypeError(f"members must hold estimators with fit, got {each!r}")
+
+
+def lowered(estimator: Estimator, n_objects: int) -> dict[str, int]:
+    """Numbers of clusters beyond that of the objects, lowered to it."""
+    own = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    return {
+        name: n_objects
+        for name in ("n_clusters", "n_components")
+        if isinstance(own.get(name), Integral) and own[name] > n_objects
+    }
+
+
+def fit_member(X: Array, estimator: Estimator, weights: Weights, seed: int) -> Any:
+    """A member fitted to objects (s, p), or why it failed: the others go on.
+
+    What a member warns of, such as a number of clusters of its own, is no answer to the user.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _fitted(X, estimator, weights, seed)
+    except Exception as error:
+        return Failure(type(estimator).__name__, f"{type(error).__name__}: {error}")
+
+
+def _fitted(X: Any, estimator: Estimator, weights: Weights, seed: int) -> Soft | Hard:
+    model = clone(estimator)
+    if model.get_params().get("random_state", 0) is None:
+        model.set_params(random_state=seed)
+    model.set_params(**lowered(model, X.shape[0]))
+    rows = np.arange(X.shape[0])
+    if weights is None:
+        model.fit(X)
+    elif has_fit_parameter(model, "sample_weight"):
+        model.fit(X, sample_weight=weights)
+    else:
+        rows = copies(weights, type(model).__name__)
+        model.fit(X[rows])
+    if hasattr(model, "predict_proba"):
+        U = np.asarray(check_memberships(model.predict_proba(X)))
+        return Soft(model, U.shape[1])
+    by_rule = hasattr(model, "predict")
+    labels = np.asarray(model.predict(X) if by_rule else model.labels_)
+    n_objects = X.shape[0] if by_rule else len(rows)
+    if labels.shape != (n_objects,):
+        raise ValueError(f"it has labels of shape {labels.shape} for {n_objects} objects")
+    names = np.unique(labels)
+    names = names[names != -1] if names.dtype.kind in "if" else names
+    if names.size == 0:
+        raise ValueError("every object is noise, label -1")
+    nearest = None if by_rule else NearestNeighbors(n_neighbors=1).fit(X[rows])
+    return Hard(model, names, nearest, labels)

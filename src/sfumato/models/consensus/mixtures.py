@@ -1,11 +1,16 @@
-"""Many small Gaussian mixtures of the same objects.
+"""Many small Gaussian mixtures of the same objects: soft evidence that follows the density and does
+not depend on units.
 
-Soft evidence that follows the density and does not depend on units.
+Beside them mixtures of about as many Gaussians as there are clusters, their families chosen by BIC.
+They see ellipses, and few objects in many features, which small mixtures with full covariances do
+not. They are ordinary fits of ``GaussianMixture`` in whitened coordinates; written as coefficients
+of z(y) = (1, y, y_a y_b) they are evidence of the same form.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,14 +26,12 @@ from ...array.warn import warn
 from ...data.features import check_observed, without_empty
 from ...engine import loop
 from ...engine.objects import distinct_sample, object_weights
+from ...numerics import distances
 from ...numerics.axes import Axes, by_radius, fit_axes
 from ...numerics.holes import Gaps
-from .em import Seen, fit_mixture, join
-from .estimators import Members, check_members, fit_member, lowered
-from .members import Failure
-from .tuning import TUNING
-
-__all__ = ["MixtureEnsemble", "Stock"]
+from ..gaussian import GaussianMixture
+from .em import TUNING, Seen, fit_mixture, join
+from .members import Failure, Members, check_members, fit_member, lowered, range_of
 
 
 class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -157,21 +160,18 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if more := sorted({type(each).__name__ for each in self.members if lowered(each, n)}):
             warn(f"{', '.join(more)}: more clusters than the {n} different objects, lowered to {n}")
         seeds = rng.integers(2**31, size=len(self.members))
-        tasks = [
-            (points, each, mass, int(seed)) for each, seed in zip(self.members, seeds, strict=True)
-        ]
-        self.members_ = Members(self._sound([fit_member(*task) for task in tasks]))
+        made = zip(self.members, seeds, strict=True)
+        fitted = [fit_member(points, each, mass, int(seed)) for each, seed in made]
+        self.members_ = Members(self._sound(fitted))
 
     def _fit_stock(self, stock: Stock, axes: Axes, seeds: np.ndarray) -> None:
         """Fit a mixture for each seed."""
         n = self._n_fitted(len(stock.Y))
         tasks = [(stock, n, self._range(n), int(seed)) for seed in seeds]
         results: list[Any] = []
-        report = loop._listener.get()
         for result in in_threads(_attempt, tasks, None):
             results.append(result)
-            if report is not None:
-                report(len(results), len(tasks), math.nan)
+            loop.tell(len(results), len(tasks), math.nan)
         self._keep(self._sound(results), axes)
 
     def _n_fitted(self, n: int) -> int:
@@ -207,12 +207,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if given is None:
             high = max(2, math.isqrt(n))
             return min(n, max(2, high // 2)), min(n, high)
-        low, high = (
-            given if isinstance(given, (tuple, list)) and len(given) == 2 else (given, given)
-        )
-        name = "n_clusters (an integer, a pair (low, high) or None)"
-        low = check_number(low, name, low=1, integer=True)
-        high = check_number(high, "n_clusters: its upper end", low=low, integer=True)
+        low, high = range_of(given)
         return min(low, n), min(high, n)
 
     def transform(self, X: Array) -> np.ndarray:
@@ -305,3 +300,34 @@ def _attempt(stock: Stock, n: int, sizes: tuple[int, int], seed: int) -> Any:
         return fit_mixture(Seen.of(own.Y, own.mass, own.gaps), own.R, k, rng)
     except (ArithmeticError, np.linalg.LinAlgError) as error:
         return Failure("Gaussian mixture", f"{type(error).__name__}: {error}")
+
+
+def family_mixtures(stock: Stock, k: int, seed: int) -> list[np.ndarray]:
+    """Coefficients (q, Q) of mixtures of k, 1.5 k and 2 k components; empty where all fail."""
+    few = stock.take(np.arange(0, len(stock.Y), -(-len(stock.Y) // TUNING.most_in_families)))
+    sizes = sorted({int(np.ceil(times * k)) for times in TUNING.multiples})
+    found = []
+    for size in [size for size in sizes if size <= max(k, len(few.Y) // 5)]:
+        model = GaussianMixture(size, n_init=2, max_iter=200, tol=1e-4, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the misfit says what a candidate is worth
+            try:
+                model.fit(few.Y, sample_weight=few.mass)
+            except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+                continue
+        found.append(_coefficients(model))
+    return found
+
+
+def _coefficients(model: GaussianMixture) -> np.ndarray:
+    """log pi_j N(y) as coefficients (k, Q) of z(y)."""
+    mu = np.asarray(model.means_)
+    d = mu.shape[1]
+    covariances = np.asarray(model.covariances_)  # (k, d, d) for families by name
+    precisions = np.linalg.inv(covariances)
+    linear = np.einsum("jab,jb->ja", precisions, mu)
+    level = np.linalg.slogdet(covariances)[1] + np.sum(linear * mu, axis=1) + d * np.log(2 * np.pi)
+    constant = np.log(np.maximum(model.weights_, np.finfo(float).tiny)) - 0.5 * level
+    square = -precisions
+    square[:, np.arange(d), np.arange(d)] *= 0.5
+    return np.hstack([constant[:, None], linear, distances.pack(square)])

@@ -1,47 +1,56 @@
-"""The published consensus models: squared loss or likelihood of the observed pairs, by descent."""
+"""The published consensus models: a loss between what the partitions say and u_i'u_j, by descent.
+
+    f(U) = sum_{i != j} N_ij loss(c_ij, p_ij),   p_ij = u_i'u_j,   rows u_i on the simplex
+
+    squared            (c - p)^2
+    likelihood         -(c log p + (1 - c) log(1 - p)) / 2: f is minus the log-likelihood of the
+                       Bernoulli observations
+    kullback-leibler   c log(c / p) - c + p: counts N c are Poisson with mean N p
+    itakura-saito      p / c - log(p / c) - 1, of p from c, which is convex in p; a share c of no
+                       pair at all counts as half a pair
+
+"coassociation" is the squared loss over the raw observations, by sweeps over the table. The others
+have the co-association matrix in hand, for a few thousand objects (the divergences after Banerjee
+et al. 2005). N_ij = 1 for pairs that were seen together makes the unweighted model, the number of
+partitions that saw both the others; N_ij = 0, and whatever c_ij, for pairs that no partition saw
+together. Object after object: each row is a convex problem, whose steps never raise f.
+"""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...array.arrays import native
 from ...array.warn import EvidenceWarning
 from ...engine import acceleration, loop
 from ...numerics import label_sweep as sweeps
 from ...numerics import label_table as tables
 from ...numerics import simplex
-from . import explicit
-from .cluster_kernel import ByKernel
-from .reading import Settings
-
-__all__ = ["ByMatrix", "ByObservations", "descend", "starts"]
+from .reading import ByKernel, Settings
 
 PLACED = 4096  # new objects placed at a time
+NEAR = 1e-12  # probabilities keep this distance from 0 and 1
+N_HALVINGS = 40  # of a line search: the step is known to the last digits
+N_ROUNDS = 30  # over the row of a new object
 
 
 class ByObservations:
-    """The published model, squared loss over the raw observations, by sweeps over the table."""
+    """The squared loss over the raw observations, by sweeps over the table."""
 
     def __init__(
         self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
     ) -> None:
-        self.run = descend(
-            partial(sweeps.sweep, table, offset=sweeps.constant(table)),
-            starts(table, k, settings, start),
-            settings,
-        )
-        self.memberships = self.run.state
+        sweep = partial(sweeps.sweep, table, offset=sweeps.constant(table))
+        self.memberships, self.run = _descend(sweep, _starts(table, k, settings, start), settings)
         self.sums = sweeps.moments(table, self.memberships)
-        self.run = self.run._replace(state=None)
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Memberships of new objects.
-
-        One quadratic problem each, against the sums over clusters.
-        """
+        """Memberships of new objects: one quadratic problem each, against the sums."""
         blocks = range(0, len(new.codes), PLACED)
         return np.concatenate(
             [sweeps.place(new.objects(slice(start, start + PLACED)), self.sums) for start in blocks]
@@ -49,10 +58,7 @@ class ByObservations:
 
 
 class ByMatrix:
-    """The published model with the explicit matrix.
-
-    Every pair counts once, or Bernoulli likelihood of all observations.
-    """
+    """One of ``LOSSES`` with the explicit matrix."""
 
     def __init__(
         self,
@@ -62,30 +68,44 @@ class ByMatrix:
         settings: Settings,
         start: np.ndarray | None = None,
     ) -> None:
-        self.table, self.likelihood = table, name == "coassociation-likelihood"
-        ratios, weights = self._ratios(*tables.pair_shares(table))
-        np.fill_diagonal(weights, 0.0)
-        pairs = explicit.Pairs(ratios, weights, self.likelihood)
-        begin = starts(table, k, settings, start)
-        if self.likelihood:
+        self.table, self.name = table, name
+        C, N = self._shares(table, None)
+        np.fill_diagonal(N, 0.0)
+        begin = _starts(table, k, settings, start)
+        if name != "coassociation-unweighted":  # logarithms of 0 are left out of the start
             begin = [simplex.normalize(U + 0.01) for U in begin]
-        self.run = descend(partial(explicit.sweep, pairs), begin, settings)
-        self.memberships = self.run.state
-        self.run = self.run._replace(state=None)
+        step = partial(sweep, LOSSES[name], C, N)
+        self.memberships, self.run = _descend(step, begin, settings)
 
-    def _ratios(self, shares: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Shares with 0 for pairs never seen together, and the weights of the pairs."""
+    def _shares(
+        self, new: tables.Table, other: tables.Table | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Shares, positive where the loss needs that, and the weights of the pairs."""
+        shares, seen = tables.pair_shares(new, other)
         known = np.isfinite(shares)
-        return np.where(known, shares, 0.0), seen if self.likelihood else known.astype(np.float64)
+        shares = np.where(known, shares, 0.5)
+        if self.name == "coassociation-itakura-saito":
+            shares = np.maximum(shares, 0.5 / np.maximum(seen, 1.0))
+        unweighted = self.name == "coassociation-unweighted"
+        return shares, known.astype(np.float64) if unweighted else seen
 
     def place(self, new: tables.Table) -> np.ndarray:
         """Memberships of new objects, each by itself beside the fitted ones."""
-        ratios, weights = self._ratios(*tables.pair_shares(new, self.table))
-        return explicit.place(ratios, weights, self.memberships, self.likelihood)
+        row, k = LOSSES[self.name].row, self.memberships.shape[1]
+        placed = np.full((len(new.codes), k), 1.0 / k)
+        for i, (c, weight) in enumerate(zip(*self._shares(new, self.table), strict=True)):
+            for _ in range(N_ROUNDS):
+                before = placed[i].copy()
+                placed[i] = row(c, weight, self.memberships, before)
+                if np.abs(placed[i] - before).max() < 1e-9:
+                    break
+        return simplex.normalize(placed)
 
 
-def descend(sweep: Any, begin: list[np.ndarray], settings: Settings) -> loop.Run:
-    """Sweeps with extrapolation from every start; the best run."""
+def _descend(
+    sweep: Any, begin: list[np.ndarray], settings: Settings
+) -> tuple[np.ndarray, loop.Run]:
+    """Memberships and run of the best start, by sweeps with extrapolation."""
     step = acceleration.Extrapolation.accelerate(
         sweep, _extrapolate, lambda mask, one, other: one if mask else other
     )
@@ -96,7 +116,7 @@ def descend(sweep: Any, begin: list[np.ndarray], settings: Settings) -> loop.Run
         for U in begin
     ]
     run = loop.best(runs, larger=False)
-    return run._replace(state=run.state.settled, objective=float(run.objective))
+    return run.state.settled, run._replace(state=None, objective=float(run.objective))
 
 
 def _extrapolate(
@@ -105,14 +125,14 @@ def _extrapolate(
     return simplex.normalize(np.clip(current + momentum * (current - previous), 0.0, None))
 
 
-def starts(
+def _starts(
     table: tables.Table, k: int, settings: Settings, start: np.ndarray | None
 ) -> list[np.ndarray]:
     """The given start, or the cluster kernel's solution and random draws."""
     if start is not None:
         return [start]
     rng = np.random.default_rng(settings.random_state)
-    n = table.codes.shape[0]
+    n = len(table.codes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvidenceWarning)
         first = (
@@ -121,3 +141,107 @@ def starts(
             else simplex.draw(rng, (n, k))
         )
     return [first, *(simplex.draw(rng, (n, k)) for _ in range(settings.n_init - 1))]
+
+
+def objective(loss: Any, C: np.ndarray, N: np.ndarray, U: np.ndarray) -> float:
+    """f(U), by blocks of rows."""
+    size = max(1, 2**22 // len(U))
+    blocks = [slice(start, start + size) for start in range(0, len(U), size)]
+    return sum(float(np.sum(N[own] * loss.value(C[own], U[own] @ U.T))) for own in blocks)
+
+
+def sweep(loss: Any, C: np.ndarray, N: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, float]:
+    """Every row once, newest values first, and f afterwards. ``U`` stays as it is."""
+    U = U.copy()
+    for i in range(len(U)):
+        U[i] = loss.row(C[i], N[i], U, U[i])
+    U = simplex.normalize(np.where(U < simplex.TINY, 0.0, U))
+    return U, objective(loss, C, N, U)
+
+
+class Loss(NamedTuple):
+    """Loss of p for shares c, and the next row of one object."""
+
+    value: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    row: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def _squared_row(c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Pair steps on  sum_j N_j (c_j - u'u_j)^2 / 2,  a quadratic."""
+    weighted = U * weight[:, None]
+    H = weighted.T @ U
+    gradient = H @ u - weighted.T @ c
+    return simplex.pair_steps(H, gradient[None], u[None].copy(), max(1, len(u) // 2))[0]
+
+
+def _likelihood(c: np.ndarray, p: np.ndarray) -> np.ndarray:
+    p = np.clip(p, NEAR, 1 - NEAR)
+    return -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2
+
+
+class Divergence(NamedTuple):
+    """A loss by its first and second derivative by p; rows by pair steps with a line search."""
+
+    loss: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    slope: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    curvature: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+    def value(self, c: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """Loss of p for shares c."""
+        return self.loss(c, np.maximum(p, NEAR))
+
+    def row(self, c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """The row after pair steps, each to the near side of the minimum along its line."""
+        u = u.copy()
+        for _ in range(max(1, len(u) // 2)):
+            p = np.maximum(U @ u, NEAR)
+            gradient = (weight * self.slope(c, p)) @ U
+            to, out = int(np.argmin(gradient)), int(np.argmax(np.where(u > 0, gradient, -np.inf)))
+            if gradient[out] <= gradient[to]:
+                break
+            step = self._line_search(c, weight, p, U[:, to] - U[:, out], u[out])
+            u[to] += step
+            u[out] = max(0.0, u[out] - step)
+        return u
+
+    def _line_search(
+        self, c: np.ndarray, weight: np.ndarray, p: np.ndarray, d: np.ndarray, limit: float
+    ) -> float:
+        """The t in [0, limit] where the loss at p + t d is least: Newton steps in a bracket."""
+
+        def derivatives(t: float) -> tuple[float, float]:
+            q = np.maximum(p + t * d, NEAR)
+            slope, curvature = self.slope(c, q), self.curvature(c, q)
+            return float(np.sum(weight * slope * d)), float(np.sum(weight * curvature * d * d))
+
+        if derivatives(limit)[0] <= 0:
+            return limit
+        low, high, t = 0.0, limit, 0.0
+        for _ in range(N_HALVINGS):
+            slope, curvature = derivatives(t)
+            low, high = (t, high) if slope <= 0 else (low, t)
+            newton = t - slope / curvature if curvature > 0 else high
+            ahead = newton if low < newton < high else (low + high) / 2
+            if abs(ahead - t) <= 1e-12 * limit:
+                return t
+            t = ahead
+        return low  # on the near side of the minimum, so that the loss never rises
+
+
+DIVERGENCES = {
+    "coassociation-kullback-leibler": Divergence(
+        lambda c, p: c * (np.log(np.maximum(c, NEAR)) - np.log(p)) - c + p,
+        lambda c, p: 1.0 - c / p,
+        lambda c, p: c / p**2,
+    ),
+    "coassociation-itakura-saito": Divergence(
+        lambda c, p: p / c - np.log(p / c) - 1.0,
+        lambda c, p: 1.0 / c - 1.0 / p,
+        lambda c, p: 1.0 / p**2,
+    ),
+}
+LOSSES: dict[str, Any] = {
+    "coassociation-unweighted": Loss(lambda c, p: (c - p) ** 2, _squared_row),
+    "coassociation-likelihood": Loss(_likelihood, lambda *row: native("labels").likely_row(*row)),
+    **DIVERGENCES,
+}

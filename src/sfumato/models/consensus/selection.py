@@ -16,19 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ...array.types import Estimator
 from ...engine.mixture import GROWTH
 from ...engine.numbers import noise_level, reading
 from ...numerics import label_table as tables
 from ...numerics.label_sweep import brier_score
 from ...selection import criteria
-from ...selection.choose import Choice, reported
-from .cluster_kernel import ByKernel
-from .matrix import ByLinkage
-from .reading import Settings
-from .solvers import solve
-
-__all__ = ["CRITERIA", "choose", "table_of"]
+from .reading import ByKernel, Settings
+from .solvers import ByLinkage, solve
 
 CRITERIA = ("eigengap", "held-out", "lifetime")
 N_FOLDS = 3
@@ -63,14 +57,6 @@ def choose(
         limit = min(2 * limit, cap)
 
 
-def table_of(model: Estimator) -> Choice:
-    """The candidates of a consensus fitted with ``n_clusters="auto"``, as ``choose_n_clusters``
-    gives them, without the estimator.
-    """
-    scores = zip(map(int, model.candidates_), map(float, model.scores_), strict=True)
-    return reported(model, model.selection_criterion_, dict(scores))
-
-
 def _choose(
     criterion: str,
     consensus: Any,
@@ -86,7 +72,7 @@ def _choose(
     unseen = kernel and tables.has_unseen_pairs(table)
     if criterion == "eigengap" and not (unseen and len(table.codes) > tables.FEW_PAIRS):
         step = -(-len(table.codes) // COMPARED)
-        given = np.where(table.seen(), table.codes, -1)[::step]
+        given = table.objects(slice(None, None, step)).labels()
         gaps, scores = np.zeros(len(candidates)), np.zeros(len(candidates))
         readings = _completed(table, candidates, settings) if unseen else _read(table, candidates)
         for i, gap, labels in readings:

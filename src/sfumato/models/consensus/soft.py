@@ -41,12 +41,9 @@ from ...engine.objects import sample_objects
 from ...memberships import align, entropy
 from ...numerics.distances import unit_rows
 from ...selection.criteria import eigengap, misfit, misfit_of_sums, penalized_eigengap
+from .em import TUNING
 from .evidence import Factor, Sums, factorize, refine
-from .kinds import Request
 from .reading import Reader, Settings, fit_reader
-from .tuning import TUNING
-
-__all__ = ["SoftConsensus", "fit_soft", "noise_score", "numbers"]
 
 
 class Candidate(NamedTuple):
@@ -63,9 +60,7 @@ class Candidate(NamedTuple):
 
 
 class SoftConsensus(NamedTuple):
-    """A fitted consensus of soft evidence: the candidate chosen, the evidence, what was asked
-    for.
-    """
+    """A fitted consensus of soft evidence: the candidate chosen, the evidence, what was asked."""
 
     chosen: Candidate
     points: Any
@@ -102,10 +97,7 @@ class SoftConsensus(NamedTuple):
         return misfit_of_sums(*rows.sum(sums))
 
     def absorb(self, rows: Rows) -> SoftConsensus:
-        """The consensus with a further batch in its sums.
-
-        The members and the objects compared stay.
-        """
+        """The consensus with a further batch in its sums; members and objects compared stay."""
         if self.chosen.factor.kind.on_host or self.chosen.evidence == "given":
             return self
         k = len(self.chosen.factor.constant)
@@ -118,7 +110,7 @@ class SoftConsensus(NamedTuple):
         factor, settings = self.chosen.factor, self.settings._replace(n_init=1)
         kind, rng = factor.kind, np.random.default_rng(settings.random_state)
         columns, start, k = kind(self.points), self(self.points), len(factor.constant)
-        own, m = 1.0 if self.weights is None else self.weights, kind.n_members
+        own, m = 1.0 if self.weights is None else self.weights, len(kind.offsets) - 1
         for _ in range(n_draws):
             drawn = np.repeat(rng.multinomial(m, np.full(m, 1 / m)), np.diff(kind.offsets))
             again = factorize(kind, columns, k, own * drawn, self.mass)
@@ -127,11 +119,11 @@ class SoftConsensus(NamedTuple):
             yield align(U, memberships)[:, : memberships.shape[1]]
 
 
-def fit_soft(evidence: Any, k: int, request: Request, rng: np.random.Generator) -> SoftConsensus:
+def fit_soft(evidence: Any, k: int, settings: Settings, rng: np.random.Generator) -> SoftConsensus:
     """Memberships in ``k`` clusters by the kind of evidence that describes all of it best, on a
     sample; then from sums over all rows.
     """
-    points, mass, settings = evidence.points, evidence.mass, request.settings
+    points, mass = evidence.points, evidence.mass
     kinds = evidence.kinds(k)
     step = max(1, -(-points.shape[0] // TUNING.compared))
     own = None if mass is None else mass[::step]
@@ -195,19 +187,26 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, float]:
     largest = min(cap, few.shape[0] - 1)
     if largest < 2:
         return {}
-    spectra = []
-    for kind in evidence.kinds(None).values():
-        H = kind(few)
-        weights = None if evidence.mass is None else mass
-        factor = factorize(kind, H, largest, evidence.member_weights(kind), weights)
-        spectra.append((eigengap(factor.values), factor.coordinates(H)))
-    gaps = np.mean([gap for gap, _ in spectra], axis=0)
+    weights = None if evidence.mass is None else mass
+    made = [(kind, kind(few)) for kind in evidence.kinds(None).values()]
     scores: dict[int, float] = {}
-    for k in range(2, largest + 1) if isinstance(asked, str) else sorted(set(asked)):
-        if k > largest or (k > max_clusters and gaps[k - 1] <= max(scores.values())):
-            continue
-        own = [_score(gap[k - 1], unit_rows(E[:, :k]), mass) for gap, E in spectra]
-        scores[k] = float(np.mean(own))
+    numbers = range(2, largest + 1) if isinstance(asked, str) else sorted(set(asked))
+    for limit in sorted({largest, min(max_clusters, largest) if asked == "auto" else largest}):
+        factors = [factorize(a, H, limit, evidence.member_weights(a), weights) for a, H in made]
+        spectra = [
+            (eigengap(factor.values), factor.coordinates(H))
+            for factor, (_, H) in zip(factors, made, strict=True)
+        ]
+        gaps = np.mean([gap for gap, _ in spectra], axis=0)
+        for k in numbers[len(scores) :]:
+            if k > limit or (k > max_clusters and gaps[k - 1] <= max(scores.values())):
+                continue
+            own = [_score(gap[k - 1], unit_rows(E[:, :k]), mass) for gap, E in spectra]
+            scores[k] = float(np.mean(own))
+        # No gap further on is larger than the next eigenvalue.
+        following = float(np.mean([factor.values[-1] for factor in factors]))
+        if following <= max(scores.values(), default=0.0):
+            break
     if scores and max(scores, key=lambda k: scores[k]) == cap > largest - 1:
         warn(
             f"the best number of clusters is the largest one tried, {cap}: there may be more; "

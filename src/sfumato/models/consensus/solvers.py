@@ -1,6 +1,7 @@
 """Ways to draw one soft clustering from a table of labels, by name.
 
-Each solution keeps memberships, its run, and places new objects.
+Each solution keeps memberships, its run, and places new objects. Here are the co-association cut
+by a linkage, or clustered by any other estimator, and the choice among all.
 """
 
 from __future__ import annotations
@@ -8,55 +9,40 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.cluster.hierarchy import linkage
+from scipy.spatial.distance import squareform
+from sklearn.base import clone
 
-from ...engine import loop
+from ...array.memory import memory_budget
+from ...array.types import Estimator
+from ...memberships import one_hot
 from ...numerics import label_table as tables
-from .cluster_kernel import SCREEN, ByKernel
-from .completion import ByCompletion
-from .divergences import DIVERGENCES, ByDivergence
+from ...numerics import seeding
+from ...selection.criteria import longest_lifetime
+from ...similarity.coassociation import Coassociation, Rows, Shares
 from .hypergraphs import HYPERGRAPHS, by_hypergraph
-from .matrix import ByEstimator, ByLinkage
-from .published import ByMatrix, ByObservations
-from .reading import Settings
-
-__all__ = ["LINKAGES", "NAMES", "Settings", "memory_needed", "solve"]
+from .published import LOSSES, ByMatrix, ByObservations
+from .reading import SCREEN, ByCompletion, ByKernel, Settings, run_at_once, run_of
 
 LINKAGES = ("single", "average", "complete")
-NAMES = (
-    "cluster-kernel",
-    "coassociation",
-    "coassociation-unweighted",
-    "coassociation-likelihood",
-    *DIVERGENCES,
-    *LINKAGES,
-    *HYPERGRAPHS,
-)
+NAMES = ("cluster-kernel", "coassociation", *LOSSES, *LINKAGES, *HYPERGRAPHS)
 # Consensus functions without weights; single and complete linkage do not depend on weights
-BY_COPIES = (
-    "coassociation-unweighted",
-    "coassociation-likelihood",
-    *DIVERGENCES,
-    "average",
-    *HYPERGRAPHS,
-)
+BY_COPIES = (*LOSSES, "average", *HYPERGRAPHS)
+# Matrices (n, n) kept at one time, by those that do not only multiply
+MATRICES = dict.fromkeys(LOSSES, 5) | dict.fromkeys(LINKAGES, 2) | {"coassociation-unweighted": 3}
 # Arrays of the size of all starts that the pairwise model on the cluster kernel keeps at one time
 COPIES = 6
+DENSE = 1000  # objects up to which a plain matrix is quicker than the operator
 
 
 def memory_needed(consensus: Any, n: int, k: int, n_init: int) -> dict[str, float]:
     """Bytes that a consensus of n objects keeps at one time, beside its labels."""
-    pairs = 8.0 * n**2 * _explicit_matrices(consensus)
-    rows = n if pairs else COPIES * max(n, n_init * min(n, SCREEN))
-    return {"matrices of all pairs": pairs, "memberships": 8.0 * k * rows}
-
-
-def _explicit_matrices(consensus: Any) -> int:
-    """Matrices (n, n) that a consensus keeps at one time: none of those that only multiply."""
-    if not isinstance(consensus, str):
-        return 0 if "similarity" in consensus.get_params() else 2
-    named = {"coassociation-unweighted": 3, "coassociation-likelihood": 5}
-    named |= dict.fromkeys(DIVERGENCES, 5)
-    return 2 if consensus in LINKAGES else named.get(consensus, 0)
+    if isinstance(consensus, str):
+        matrices = MATRICES.get(consensus, 0)
+    else:
+        matrices = 0 if "similarity" in consensus.get_params() else 2
+    rows = n if matrices else COPIES * max(n, n_init * min(n, SCREEN))
+    return {"matrices of all pairs": 8.0 * n**2 * matrices, "memberships": 8.0 * k * rows}
 
 
 def solve(
@@ -70,27 +56,17 @@ def solve(
         return ByCopies(consensus, table, k, settings, start)
     if not isinstance(consensus, str):
         return ByEstimator(consensus, table, k, settings)
-    if consensus == "cluster-kernel":
-        return _by_kernel(table, k, settings, start)
-    if consensus == "coassociation":
-        return ByObservations(table, k, settings, start)
     if consensus in HYPERGRAPHS:
         return by_hypergraph(consensus, table, k, settings)
     if consensus in LINKAGES:
         return ByLinkage(consensus, table, k)
-    if consensus in DIVERGENCES:
-        return ByDivergence(consensus, table, k, settings, start)
-    return ByMatrix(consensus, table, k, settings, start)
-
-
-def _by_kernel(
-    table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
-) -> Any:
-    """By the cluster kernel of all pairs, where each was seen; else with unseen pairs filled in."""
-    if not tables.has_unseen_pairs(table):
+    if consensus not in ("cluster-kernel", "coassociation"):
+        return ByMatrix(consensus, table, k, settings, start)
+    kernel = consensus == "cluster-kernel"
+    if kernel and not tables.has_unseen_pairs(table):
         return ByKernel(table, k, settings, start)
     published = ByObservations(table, k, settings, start)
-    if len(table.codes) > tables.FEW_PAIRS:
+    if not kernel or len(table.codes) > tables.FEW_PAIRS:
         return published
     return ByCompletion(table, k, settings, published)
 
@@ -106,21 +82,113 @@ class ByCopies:
         settings: Settings,
         start: np.ndarray | None = None,
     ) -> None:
-        mass = np.asarray(table.mass)
-        if not (mass == np.rint(mass)).all():
+        counts = np.rint(np.asarray(table.mass)).astype(np.int64)
+        if not (table.mass == counts).all():
             raise ValueError(
                 f"consensus={consensus!r} counts copies: sample_weight must hold whole numbers, "
                 "or use consensus='cluster-kernel' or 'coassociation'"
             )
-        rows = np.repeat(np.arange(len(mass)), mass.astype(np.int64))
+        rows = np.repeat(np.arange(len(counts)), counts)
         copies = table._replace(mass=None).objects(rows)
-        self.solution = solve(
-            consensus, copies, k, settings, None if start is None else start[rows]
-        )
-        first = np.cumsum(mass.astype(np.int64)) - mass.astype(np.int64)
-        self.memberships: np.ndarray = self.solution.memberships[first]
-        self.run: loop.Run = self.solution.run
+        begin = None if start is None else start[rows]
+        self.solution = solve(consensus, copies, k, settings, begin)
+        self.memberships = self.solution.memberships[np.cumsum(counts) - counts]
+        self.run = self.solution.run
 
     def place(self, new: tables.Table) -> np.ndarray:
         """Memberships of new objects."""
         return self.solution.place(new)
+
+
+class ByLinkage:
+    """A linkage tree on 1 - co-association, cut into k clusters (Fred and Jain)."""
+
+    def __init__(self, method: str, table: tables.Table, k: int | None) -> None:
+        self.method, self.seen = method, np.flatnonzero(table.coverage > 0)
+        self.table = table.objects(self.seen)
+        distances = 1.0 - filled(Coassociation(self.table).toarray())
+        np.fill_diagonal(distances, 0.0)
+        self.tree = np.empty((0, 4))
+        if len(distances) > 1:
+            self.tree = linkage(squareform(distances, checks=False), method)
+        k = longest_lifetime(self.tree[:, 2]) if k is None else k
+        self.groups = one_hot(seeding.cut(self.tree, k), k)
+        self.memberships = np.full((len(table.codes), k), 1.0 / k)
+        self.memberships[self.seen] = self.groups
+        merges = len(self.tree) - k  # the last one that is made; none of fewer than k objects
+        height = 1.0 if k == 1 else float(self.tree[merges, 2]) if merges >= 0 else 0.0
+        self.run = run_at_once(height)
+
+    def place(self, new: tables.Table) -> np.ndarray:
+        """Each new object to the cluster it is most similar to, in the sense of the linkage.
+
+        An object with the same labels as a fitted one joins its cluster, although the finished
+        cluster may be less similar to it than another.
+        """
+        S = filled(tables.pair_shares(new, self.table)[0])
+        reduce: Any = {"single": np.max, "average": np.mean, "complete": np.min}[self.method]
+        similar = [reduce(S[:, column > 0], axis=1) for column in self.groups.T]
+        nearest = np.argmax(np.stack(similar, axis=1), axis=1)
+        fitted = dict(zip(_row_keys(self.table), self.groups.argmax(axis=1), strict=True))
+        for row, key in enumerate(_row_keys(new)):
+            nearest[row] = fitted.get(key, nearest[row])
+        return one_hot(nearest, len(similar))
+
+
+def _row_keys(table: tables.Table) -> list[bytes]:
+    """The labels of every object as a key."""
+    return [row.tobytes() for row in table.codes.astype(np.int32)]
+
+
+class ByEstimator:
+    """Any estimator that takes a similarity.
+
+    Sfumato's multiply with the operator, others get the matrix, or 1 - matrix as distances.
+    """
+
+    def __init__(
+        self, estimator: Estimator, table: tables.Table, k: int, settings: Settings
+    ) -> None:
+        self.table, self.model = table, clone(estimator)
+        self.gaps = tables.has_gaps(table)
+        known = self.model.get_params()
+        given = dict.fromkeys(("similarity", "affinity", "metric"), "precomputed")
+        wanted: dict[str, Any] = {"n_clusters": k, **given}
+        if known.get("random_state", 0) is None:
+            wanted["random_state"] = settings.random_state
+        self.model.set_params(**{name: value for name, value in wanted.items() if name in known})
+        self.model.fit(self._evidence(Coassociation(table)))
+        self.memberships: Any = getattr(self.model, "memberships_", None)
+        if self.memberships is None:
+            labels = np.asarray(self.model.labels_)
+            self.memberships = one_hot(labels, max(1, int(labels.max()) + 1))
+        self.run = run_of(self.model)
+
+    def _evidence(self, C: Coassociation) -> Any:
+        known = self.model.get_params()
+        if "similarity" in known:
+            n = C.shape[0]
+            if self.gaps:
+                # The operator multiplies by less than the shares, by .9 at subsamples of .9.
+                shares = Shares(self.table, self.table)
+                return shares.toarray() if 24 * n * n <= memory_budget() // 2 else shares
+            return C if n > DENSE else C @ np.eye(n)
+        matrix = filled(C.toarray())
+        return 1.0 - matrix if "metric" in known and "affinity" not in known else matrix
+
+    def place(self, new: tables.Table) -> np.ndarray:
+        """By the estimator itself where it can, else by mean similarity to the clusters."""
+        rows: Any = (Shares if self.gaps else Rows)(new, self.table)
+        if "similarity" in self.model.get_params() and hasattr(self.model, "predict_proba"):
+            few = self.gaps and len(self.table.codes) <= DENSE
+            return self.model.predict_proba(rows.toarray() if few else rows)
+        share = self.memberships / np.maximum(self.memberships.sum(axis=0), np.finfo(float).tiny)
+        return one_hot(np.argmax(rows @ share, axis=1), share.shape[1])
+
+
+def filled(shares: np.ndarray) -> np.ndarray:
+    """Shares with the mean of all known ones where a pair was never seen together."""
+    known = np.isfinite(shares)
+    if known.all():
+        return shares
+    return np.where(known, shares, shares[known].mean() if known.any() else 0.0)

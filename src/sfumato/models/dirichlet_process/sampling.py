@@ -81,7 +81,6 @@ class Chain(NamedTuple):
         self, labels: np.ndarray, order: np.ndarray, choices: Any, rng: Any, log_alpha: float
     ) -> tuple[np.ndarray, float]:
         """Visit the objects in ``order``: new labels of all, and the log chance of the choices."""
-        k = int(labels.max(initial=-1)) + 1
         X, now = self.X[order], labels[order].copy()
         uniforms = rng.random(len(order))
         choices = np.full(len(order), -1, dtype=np.int64) if choices is None else choices
@@ -90,7 +89,7 @@ class Chain(NamedTuple):
         while position < len(order):
             occupied = labels.copy()
             occupied[order] = now
-            slots = max(k, int(occupied.max()) + 1) + room
+            slots = int(occupied.max()) + 1 + room
             counts = np.bincount(occupied[occupied >= 0], minlength=slots).astype(np.int64)
             table = self.component.seats(sums(self.Z, occupied, slots), counts, len(labels))
             position, more = visit(table, X, now, choices, uniforms, log_alpha, position)

@@ -68,11 +68,12 @@ class Frame(NamedTuple):
         """Rows in the coordinates; in float64 wherever NumPy and SciPy hold them, for L-BFGS."""
         if not (is_numpy(X) or sp.issparse(X)):
             return self.coordinates.inner(X)
-        inner = self.coordinates.inner(X.astype(np.float64))
         # Objects beyond have squares that overflow: they are as far as numbers go.
-        values = inner.data if sp.issparse(inner) else inner
-        np.clip(values, -1e70, 1e70, out=values)
-        return inner
+        if sp.issparse(X):
+            inner = self.coordinates.inner(X.astype(np.float64))
+            inner.data = np.clip(inner.data, -1e70, 1e70)
+            return inner
+        return np.clip(self.coordinates.inner(np.asarray(X, dtype=np.float64)), -1e70, 1e70)
 
     @classmethod
     def of(cls, rows: Rows) -> Frame:

@@ -1,0 +1,76 @@
+"""How many clusters: what kinds of evidence, or the labelings that were given, agree on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
+
+from sfumato import EvidenceAccumulation
+from sfumato.memberships import entropy, one_hot
+from sfumato.models.consensus import soft
+from sfumato.selection.criteria import mean_agreement
+
+
+def test_few_groups_in_many_features_are_found():
+    rng = np.random.default_rng(0)
+    truth = np.repeat(range(3), 100)
+    X = rng.normal(size=(300, 50)) + rng.normal(size=(3, 50))[truth]
+    model = EvidenceAccumulation(random_state=0).fit(X)
+    assert model.n_clusters_ == 3
+    assert adjusted_rand_score(truth, model.labels_) > 0.9
+
+
+def test_a_few_coarse_labelings_are_agreed_with():
+    X, _ = make_blobs(600, 2, centers=8, random_state=3)
+    runs = [KMeans(k, n_init=1, random_state=k).fit(X).labels_ for k in (5, 8, 12)]
+    model = EvidenceAccumulation(ensemble="precomputed", random_state=0).fit(np.stack(runs, axis=1))
+    assert 5 <= model.n_clusters_ <= 12
+    assert min(adjusted_rand_score(run, model.labels_) for run in runs) > 0.4
+
+
+def test_mean_agreement_is_the_mean_over_what_each_partition_saw():
+    rng = np.random.default_rng(0)
+    partitions, labels = rng.integers(-1, 3, size=(60, 4)), rng.integers(3, size=60)
+    partitions[:, :2] = np.where(partitions[:, :2] < 0, -1, labels[:, None])
+    weights = np.array([3.0, 1.0, 2.0, 1.0])
+    each = [
+        adjusted_rand_score(partitions[seen, b], labels[seen])
+        for b, seen in enumerate((partitions >= 0).T)
+    ]
+    expected = np.average(each, weights=weights)
+    # Pairs of an object with itself count too: a share of 1 / n of them all.
+    found = mean_agreement(partitions, labels, weights, np.ones(60))
+    assert found == pytest.approx(expected, abs=2 / 60)
+    mass = rng.integers(1, 4, size=60)
+    copies = np.repeat(np.arange(60), mass)
+    again = mean_agreement(partitions[copies], labels[copies], weights, np.ones(len(copies)))
+    assert mean_agreement(partitions, labels, weights, mass) == pytest.approx(again)
+    many = np.repeat(np.arange(60), 500)
+    each = [
+        adjusted_rand_score(partitions[many[seen[many]], b], labels[many[seen[many]]])
+        for b, seen in enumerate((partitions >= 0).T)
+    ]
+    assert found == pytest.approx(np.average(each, weights=weights), abs=1e-3)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_information_is_one_for_even_crisp_clusters_and_zero_for_vague_ones(k):
+    crisp = one_hot(np.arange(20) % k, k)
+    assert soft._information(crisp, None) == pytest.approx(1.0)
+    assert soft._information(np.full((20, k), 1 / k), None) == pytest.approx(0.0, abs=1e-12)
+    mass = np.random.default_rng(0).uniform(size=20)
+    U = np.random.default_rng(1).dirichlet(np.ones(k), size=20)
+    mean = np.average(U, axis=0, weights=mass)
+    expected = entropy(mean[None])[0] - np.average(entropy(U), weights=mass)
+    assert soft._information(U, mass) == pytest.approx(expected / np.log(k))
+
+
+def test_noise_of_more_objects_reaches_less():
+    levels = [soft.noise_score(n) for n in (10, 49, 100, 400, 1500, 100_000)]
+    assert levels == sorted(levels, reverse=True)
+    assert levels[0] == levels[1] == 0.5
+    assert levels[-2] == levels[-1]
+    assert levels[2] == pytest.approx(2 * levels[3])
