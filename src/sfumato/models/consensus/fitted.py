@@ -19,12 +19,11 @@ from sklearn.utils.validation import _check_feature_names
 
 from ...array.arrays import as_dense, asarray_like, namespace
 from ...array.rows import Rows
-from ...array.types import ArrayLike, Estimator, Weights
+from ...array.types import ArrayLike, Estimator
 from ...array.validation import check_weights
 from ...data.constraints import Known
 from ...data.features import check_features, check_observed, warn_of_empty
 from ...engine.clusterer import CooccurrenceIntervals
-from ...engine.levels import sizes
 from ...engine.objects import object_weights
 from ...numerics.label_sweep import brier_score
 from ...numerics.label_table import pair_shares
@@ -172,13 +171,6 @@ class FittedConsensus(CooccurrenceIntervals):
             U = hard.uniform_where_unseen(new, self._hard.solution.place(new))
             U = U.astype(self._dtype, copy=False)
         return namespace(U).take(U, asarray_like(self._order, U, namespace(U).int64), axis=1)
-
-    def _in_order(self, memberships: Any, weights: Weights) -> Any:
-        """Memberships with their columns in the order of their soft size, the largest first."""
-        largest = np.round(sizes(memberships, weights) / memberships.shape[0], 9)
-        self._order = np.argsort(-largest, kind="stable")
-        xp = namespace(memberships)
-        return xp.take(memberships, asarray_like(self._order, memberships, xp.int64), axis=1)
 
     def _shares(self, X: ArrayLike) -> np.ndarray:
         """Columns (n, K) whose products are the chances that members put two objects together."""
