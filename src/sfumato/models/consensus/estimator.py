@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.utils.metaestimators import available_if
 
 from ...array.arrays import as_dense, asarray_like, namespace, to_numpy
 from ...array.docs import documented
@@ -22,7 +21,6 @@ from ...array.validation import (
     check_choice,
     check_n_clusters,
     check_number,
-    check_weights,
     refuse_subnormal,
 )
 from ...array.warn import warn
@@ -361,38 +359,6 @@ class EvidenceAccumulation(FittedConsensus):
         if self._searches():
             scores = zip(map(int, self.candidates_), map(float, self.scores_), strict=True)
             self.selection_ = reported(self, self.selection_criterion_, dict(scores))
-
-    @available_if(_takes_soft_evidence)
-    def partial_fit(
-        self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
-    ) -> EvidenceAccumulation:
-        """Go on with a batch of new objects.
-
-        The members stay those of the first batch; sums over objects are updated.
-
-        There is no such method where the evidence are labelings.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_batch, p)
-        y : ignored
-        sample_weight : array of shape (n_batch,), optional
-
-        Returns
-        -------
-        self
-            ``memberships_`` are those of this batch.
-        """
-        if not hasattr(self, "memberships_"):
-            return self.fit(X, sample_weight=sample_weight)
-        X = check_observed(self, X, reset=False)
-        weights = without_empty(X, check_weights(sample_weight, X))
-        rows = Rows(X) if weights is None else Rows(X, weights)
-        self._linked = None
-        fitted, history, n_iter = self._soft.absorb(rows), self.history_, self.n_iter_
-        self._publish_soft(Rows(X), fitted, weights)
-        self.history_, self.n_iter_ = np.append(history, self.history_), n_iter + self.n_iter_
-        return self
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()

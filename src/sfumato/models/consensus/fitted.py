@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names
 
 from ...array.arrays import as_dense, asarray_like, namespace
@@ -22,7 +23,7 @@ from ...array.rows import Rows
 from ...array.types import ArrayLike, Estimator
 from ...array.validation import check_weights
 from ...data.constraints import Known
-from ...data.features import check_features, check_observed, warn_of_empty
+from ...data.features import check_features, check_observed, warn_of_empty, without_empty
 from ...engine.clusterer import CooccurrenceIntervals
 from ...engine.objects import object_weights
 from ...numerics.label_sweep import brier_score
@@ -207,6 +208,38 @@ class FittedConsensus(CooccurrenceIntervals):
         table = self._new_table(X)
         table = table._replace(mass=check_weights(sample_weight, table.codes))
         return -brier_score(table, self.predict_proba(X).astype(np.float64))
+
+    @available_if(lambda model: model._takes_soft_evidence())
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+    ) -> Any:
+        """Go on with a batch of new objects.
+
+        The members stay those of the first batch; sums over objects are updated. There is no such
+        method where the evidence are labelings.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_batch, p)
+        y : ignored
+        sample_weight : array of shape (n_batch,), optional
+
+        Returns
+        -------
+        self
+            ``memberships_`` are those of this batch.
+        """
+        own: Any = self
+        if not hasattr(self, "memberships_"):
+            return own.fit(X, sample_weight=sample_weight)
+        X = check_observed(self, X, reset=False)
+        weights = without_empty(X, check_weights(sample_weight, X))
+        rows = Rows(X) if weights is None else Rows(X, weights)
+        self._linked = None
+        fitted, history, n_iter = self._soft.absorb(rows), self.history_, self.n_iter_
+        own._publish_soft(Rows(X), fitted, weights)
+        self.history_, self.n_iter_ = np.append(history, self.history_), n_iter + self.n_iter_
+        return self
 
     def _membership_draws(self, n_draws: int) -> Iterable[np.ndarray]:
         if self._soft is None:
