@@ -61,8 +61,8 @@ class Constraints(NamedTuple):
 
 
 class LinkedConsensus(NamedTuple):
-    """The pairwise model on a cluster kernel with links, and what gives similarities to the fitted
-    objects: their table of labels, or the factor of soft evidence with their columns.
+    """The pairwise model on a cluster kernel Z Z' with links, and what new objects are compared
+    with: the table of labels, or the factor of soft evidence and its columns.
     """
 
     model: Estimator

@@ -28,6 +28,7 @@ from .reading import Settings
 from .selection import choose
 from .solvers import LINKAGES, solve
 
+FEW = 5  # partitions below which a bootstrap over them is not to be trusted
 CRISP = 0.95  # mean largest membership that data without clusters do not reach
 LOCAL = 0.5  # eigenvalues above are compared with the next: fine partitions make the two close
 FAINT = 0.25  # relative gap after an eigenvalue below which there is no cluster
@@ -57,9 +58,7 @@ def decided(table: tables.Table) -> tables.Table:
 
 
 def doubt_of(solution: Any, table: tables.Table) -> str | None:
-    """What to warn of where eigenvalues of the co-association are at chance level, or do not single
-    out k clusters.
-    """
+    """What to warn of where eigenvalues of the co-association do not single out k clusters."""
     values, level = getattr(solution, "eigenvalues", np.ones(1)), tables.chance_level(table)
     k = len(values)
     if k < 2:
@@ -95,9 +94,6 @@ def doubt_of(solution: Any, table: tables.Table) -> str | None:
             f"{int(np.argmax(gaps)) + 2} clusters stand apart most"
         )
     return None
-
-
-FEW = 5  # partitions below which a bootstrap over them is not to be trusted
 
 
 class HardConsensus(NamedTuple):
