@@ -21,7 +21,7 @@ from sfumato.array import rows
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {
     "GaussianMixture": 23,
-    "EvidenceAccumulation": 51,
+    "EvidenceAccumulation": 50,
     "FuzzyCMeans": 25,
     "PairwiseProbabilisticClustering": 30,
 }

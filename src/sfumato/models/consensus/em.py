@@ -237,28 +237,21 @@ def fit_mixture(seen: Seen, R: np.ndarray, k: int, rng: np.random.Generator) -> 
 
 def expect(seen: Seen, rows: np.ndarray) -> tuple[np.ndarray, float]:
     """The E step: sums (k, q) of z(y) weighted by the posterior, and the mean log-density."""
-    if seen.partial is not None:
-        return _expect_with_holes(seen, rows)
+    if seen.whole is not None and seen.partial is not None:
+        share, level = distances.softmax_columns(seen.partial.logits(rows))
+        if seen.partial.mass is not None:
+            share, level = share * seen.partial.mass, level * seen.partial.mass
+        sums, value = seen.partial.sums(rows, share), float(level.sum())
+        if seen.whole.Z.shape[1]:
+            others, mean = expect(seen.whole, rows)
+            sums, value = sums + others, value + mean * seen.whole.total
+        return sums, value / seen.total
     found = distances.fused_sums(seen.Z, seen.mass, rows, 0)
     if found is not None:
         return found[0], found[1] / seen.total
     share, log_density = distances.softmax_columns(rows @ seen.Z)
     share = share if seen.mass is None else share * seen.mass
     return share @ seen.Z.T, float(np.average(log_density, weights=seen.mass))
-
-
-def _expect_with_holes(seen: Seen, rows: np.ndarray) -> tuple[np.ndarray, float]:
-    whole, partial = seen.whole, seen.partial
-    assert whole is not None
-    assert partial is not None
-    share, level = distances.softmax_columns(partial.logits(rows))
-    if partial.mass is not None:
-        share, level = share * partial.mass, level * partial.mass
-    sums, value = partial.sums(rows, share), float(level.sum())
-    if whole.Z.shape[1]:
-        others, mean = expect(whole, rows)
-        sums, value = sums + others, value + mean * whole.total
-    return sums, value / seen.total
 
 
 def maximize(sums: np.ndarray, d: int) -> np.ndarray:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.utils.metaestimators import available_if
 
-from ...array.arrays import as_dense, to_numpy
+from ...array.arrays import as_dense, asarray_like, namespace, to_numpy
 from ...array.docs import documented
 from ...array.memory import InputSize
 from ...array.rows import Rows
@@ -21,13 +21,13 @@ from ...array.validation import (
     check_choice,
     check_n_clusters,
     check_number,
-    check_weights,
     refuse_subnormal,
 )
 from ...array.warn import warn
 from ...data.features import check_observed, without_empty
 from ...engine.clusterer import most_clusters, plain_features
 from ...engine.few import number_of_few
+from ...engine.levels import sizes
 from ...engine.objects import object_weights
 from ...engine.structure import CONFIDENT, has_few
 from ...selection.choose import reported
@@ -261,9 +261,9 @@ class EvidenceAccumulation(FittedConsensus):
         rng: np.random.Generator,
     ) -> None:
         self._dtype = np.dtype(str(X.dtype).rpartition(".")[2])
-        if not self._searches():
-            check_n_clusters(self.n_clusters, X.shape[0])
         k = self.n_clusters
+        if not self._searches():
+            check_n_clusters(k, X.shape[0])
         if offsets is not None:
             evidence: Any = kinds.GivenEvidence(X, offsets, weights, mass, k, rng)
         else:
@@ -302,8 +302,7 @@ class EvidenceAccumulation(FittedConsensus):
 
     def _publish_soft(self, rows: Rows, fitted: soft.SoftConsensus, weights: Weights) -> None:
         self._soft, self._hard = fitted, None
-        # What cooccurrence_interval reads again; larger features are not worth carrying in a saved
-        # model.
+        # What cooccurrence_interval reads again; larger ones would swell a saved model.
         small = isinstance(rows.X, np.ndarray) and rows.X.nbytes <= KEPT
         self._features = rows.X if small or sp.issparse(rows.X) else None
         chosen = fitted.chosen
@@ -311,11 +310,7 @@ class EvidenceAccumulation(FittedConsensus):
         if hasattr(chosen.factor.kind, "ensemble"):
             self.ensemble_ = chosen.factor.kind.ensemble
         memberships = rows.map(lambda block: as_dense(fitted(block), self._dtype))
-        memberships = self._in_order(memberships, weights)
-        if self.n_bootstrap:
-            self.uncertainty_ = hard.standard_errors(
-                fitted.draws(rows, memberships, self.n_bootstrap), memberships, self.n_bootstrap
-            )
+        memberships = self._in_order(memberships, weights, partial(fitted.draws, rows))
         self._publish(memberships, chosen.reader.run)
         self._tabulate()
         level = soft.noise_score(rows.shape[0])
@@ -342,57 +337,34 @@ class EvidenceAccumulation(FittedConsensus):
         self._soft = None
         C, self._dtype, objects = hard.accumulate(self, X, partition_weight, sample_weight, rng)
         self._hard = hard.fit_hard(self, C, settings, objects)
-        self.evidence_, self.coassociation_ = "labelings", C
-        if hasattr(self._hard.solution, "misfit"):
-            self.misfit_ = self._hard.solution.misfit
+        self.evidence_, self.coassociation_, solution = "labelings", C, self._hard.solution
+        if hasattr(solution, "misfit"):
+            self.misfit_ = solution.misfit
         if self._searches():
             self.candidates_, self.scores_ = self._hard.candidates, self._hard.scores
             self.selection_criterion_ = hard.criterion_of(self)
-        memberships = self._hard.spread(C.table, self._hard.solution.memberships)
+        memberships = self._hard.spread(C.table, solution.memberships)
         memberships = hard.uniform_where_unseen(C.table, memberships)
-        memberships = self._in_order(memberships, objects.row_weights)
-        if self.n_bootstrap:
-            draws = hard.draws(self._hard, C.table, memberships, self.n_bootstrap)
-            self.uncertainty_ = hard.standard_errors(draws, memberships, self.n_bootstrap)
-        self._publish(memberships.astype(self._dtype, copy=False), self._hard.solution.run)
+        draws = partial(hard.draws, self._hard, C.table)
+        memberships = self._in_order(memberships, objects.row_weights, draws)
+        self._publish(memberships.astype(self._dtype, copy=False), solution.run)
         self._tabulate()
+
+    def _in_order(self, memberships: Any, weights: Weights, draws: Any) -> Any:
+        """Memberships, the largest cluster first, and their uncertainty from ``draws``."""
+        largest = np.round(sizes(memberships, weights) / memberships.shape[0], 9)
+        self._order = np.argsort(-largest, kind="stable")
+        xp = namespace(memberships)
+        order = asarray_like(self._order, memberships, xp.int64)
+        memberships, n = xp.take(memberships, order, axis=1), self.n_bootstrap
+        if n:
+            self.uncertainty_ = hard.standard_errors(draws(memberships, n), memberships, n)
+        return memberships
 
     def _tabulate(self) -> None:
         if self._searches():
             scores = zip(map(int, self.candidates_), map(float, self.scores_), strict=True)
             self.selection_ = reported(self, self.selection_criterion_, dict(scores))
-
-    @available_if(_takes_soft_evidence)
-    def partial_fit(
-        self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
-    ) -> EvidenceAccumulation:
-        """Go on with a batch of new objects.
-
-        The members stay those of the first batch; sums over objects are updated.
-
-        There is no such method where the evidence are labelings.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_batch, p)
-        y : ignored
-        sample_weight : array of shape (n_batch,), optional
-
-        Returns
-        -------
-        self
-            ``memberships_`` are those of this batch.
-        """
-        if not hasattr(self, "memberships_"):
-            return self.fit(X, sample_weight=sample_weight)
-        X = check_observed(self, X, reset=False)
-        weights = without_empty(X, check_weights(sample_weight, X))
-        rows = Rows(X) if weights is None else Rows(X, weights)
-        self._linked = None
-        fitted, history, n_iter = self._soft.absorb(rows), self.history_, self.n_iter_
-        self._publish_soft(Rows(X), fitted, weights)
-        self.history_, self.n_iter_ = np.append(history, self.history_), n_iter + self.n_iter_
-        return self
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
@@ -419,11 +391,11 @@ class EvidenceAccumulation(FittedConsensus):
             )
         if self.criterion is not None:
             check_choice(self.criterion, "criterion", CRITERIA)
-            if self.criterion == "lifetime" and self.consensus not in LINKAGES:
-                raise ValueError(
-                    f"criterion='lifetime' needs a linkage as consensus ({', '.join(LINKAGES)}), "
-                    f"got {self.consensus!r}"
-                )
+        if self.criterion == "lifetime" and self.consensus not in LINKAGES:
+            raise ValueError(
+                f"criterion='lifetime' needs a linkage as consensus ({', '.join(LINKAGES)}), "
+                f"got {self.consensus!r}"
+            )
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         k = min(most_clusters(self.n_clusters), size.n)
@@ -438,11 +410,9 @@ class EvidenceAccumulation(FittedConsensus):
 
     def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
         needed = self._memory_needed(size)
-        if needed.get("matrices of all pairs"):
-            yield (
-                "set consensus='cluster-kernel', which forms no such matrix",
-                sum(needed.values()) - needed["matrices of all pairs"],
-            )
+        if pairs := needed.get("matrices of all pairs"):
+            fewer = sum(needed.values()) - pairs
+            yield "set consensus='cluster-kernel', which forms no such matrix", fewer
         yield "fit a sample of the objects, then predict_proba of the others in batches", 0
 
     def _structure_evidence(self, evidence: Any) -> tuple[Any, str]:

@@ -63,8 +63,7 @@ class MixtureColumns(NamedTuple):
 class CellColumns(NamedTuple):
     """Indicators of the clusters of hard partitions, made in the coordinates of ``axes``.
 
-    Where values are missing, every partition sees another guess of them: what a component of
-    ``mixtures`` expects, drawn by its posterior.
+    Where values are missing, every partition sees another guess by a component of ``mixtures``.
     """
 
     ensemble: ClusteringEnsemble
@@ -138,10 +137,7 @@ class Factor(NamedTuple):
 
 
 def _in_parts(function: Callable[[Any], Any], block: Any) -> Any:
-    """Results of ``function`` for the rows of a block, one under the other.
-
-    NumPy arrays come in small blocks; those of other libraries are cut into blocks of ``ROWS``.
-    """
+    """Results of ``function`` for a block, which other libraries than NumPy have in large ones."""
     n = block.shape[0]
     if is_numpy(block) or n <= ROWS:
         return function(block)
@@ -246,10 +242,8 @@ def refine(factor: Factor, rows: Rows, k: int, past: Sums | None = None) -> tupl
 
 
 class FeatureEvidence:
-    """Kinds of evidence from a sample of objects with features, each made once.
-
-    A search over numbers of clusters and the fit with the best one share what they have in common,
-    and the fit is the same without the search.
+    """Kinds of evidence from a sample of objects with features, each made once for all numbers of
+    clusters, so that a fit is the same with and without a search.
     """
 
     def __init__(
@@ -329,10 +323,7 @@ class FeatureEvidence:
         return self._made[low, high]  # type: ignore[no-any-return]
 
     def _cells(self) -> ClusteringEnsemble | None:
-        """Cells of the sample, in coordinates in which near neighbours spread evenly.
-
-        They are made from objects without missing values; None if fewer than half are complete.
-        """
+        """Cells of complete objects where neighbours spread evenly; None of fewer than half."""
         if "cells" not in self._made:
             Y, gaps = self.axes.seen(self.points)
             order = by_radius(Y)
@@ -365,10 +356,7 @@ def _one_unit(points: Any) -> bool:
 
 
 class GivenEvidence:
-    """Membership matrices (n, K) that were given, side by side; ``offsets`` say where each begins.
-
-    The same interface as ``FeatureEvidence``.
-    """
+    """Membership matrices (n, K) that were given, with the interface of ``FeatureEvidence``."""
 
     rows = None
 
@@ -402,10 +390,7 @@ def is_list_of_memberships(X: Any) -> bool:
 def check_given(
     matrices: Any, partition_weight: ArrayLike | None, offsets: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Membership matrices side by side, where each begins, and their weights.
-
-    ``offsets`` are those of the fit.
-    """
+    """Membership matrices side by side, where each begins (``offsets`` in the fit), and weights."""
     checked = [np.asarray(check_memberships(each), dtype=np.float64) for each in matrices]
     if len({len(each) for each in checked}) != 1:
         raise ValueError(
@@ -416,8 +401,7 @@ def check_given(
     if offsets is not None and not np.array_equal(begins, offsets):
         raise ValueError(
             f"give the same {len(offsets) - 1} membership matrices as in fit, with "
-            f"{np.diff(offsets).tolist()} "
-            f"columns; got {np.diff(begins).tolist()}"
+            f"{np.diff(offsets).tolist()} columns; got {np.diff(begins).tolist()}"
         )
     weights = check_partition_weight(partition_weight, len(checked))
     return np.hstack(checked), begins, weights

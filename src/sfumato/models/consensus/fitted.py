@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_feature_names
 
 from ...array.arrays import as_dense, asarray_like, namespace
 from ...array.rows import Rows
-from ...array.types import ArrayLike, Estimator, Weights
+from ...array.types import ArrayLike, Estimator
 from ...array.validation import check_weights
 from ...data.constraints import Known
-from ...data.features import check_features, check_observed, warn_of_empty
+from ...data.features import check_features, check_observed, warn_of_empty, without_empty
 from ...engine.clusterer import CooccurrenceIntervals
-from ...engine.levels import sizes
 from ...engine.objects import object_weights
 from ...numerics.label_sweep import brier_score
 from ...numerics.label_table import pair_shares
@@ -61,8 +61,8 @@ class Constraints(NamedTuple):
 
 
 class LinkedConsensus(NamedTuple):
-    """The pairwise model on a cluster kernel with links, and what gives similarities to the fitted
-    objects: their table of labels, or the factor of soft evidence with their columns.
+    """The pairwise model on a cluster kernel Z Z' with links, and what new objects are compared
+    with: the table of labels, or the factor of soft evidence and its columns.
     """
 
     model: Estimator
@@ -173,13 +173,6 @@ class FittedConsensus(CooccurrenceIntervals):
             U = U.astype(self._dtype, copy=False)
         return namespace(U).take(U, asarray_like(self._order, U, namespace(U).int64), axis=1)
 
-    def _in_order(self, memberships: Any, weights: Weights) -> Any:
-        """Memberships with their columns in the order of their soft size, the largest first."""
-        largest = np.round(sizes(memberships, weights) / memberships.shape[0], 9)
-        self._order = np.argsort(-largest, kind="stable")
-        xp = namespace(memberships)
-        return xp.take(memberships, asarray_like(self._order, memberships, xp.int64), axis=1)
-
     def _shares(self, X: ArrayLike) -> np.ndarray:
         """Columns (n, K) whose products are the chances that members put two objects together."""
         kind = self._soft.chosen.factor.kind
@@ -215,6 +208,38 @@ class FittedConsensus(CooccurrenceIntervals):
         table = self._new_table(X)
         table = table._replace(mass=check_weights(sample_weight, table.codes))
         return -brier_score(table, self.predict_proba(X).astype(np.float64))
+
+    @available_if(lambda model: model._takes_soft_evidence())
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+    ) -> Any:
+        """Go on with a batch of new objects.
+
+        The members stay those of the first batch; sums over objects are updated. There is no such
+        method where the evidence are labelings.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_batch, p)
+        y : ignored
+        sample_weight : array of shape (n_batch,), optional
+
+        Returns
+        -------
+        self
+            ``memberships_`` are those of this batch.
+        """
+        own: Any = self
+        if not hasattr(self, "memberships_"):
+            return own.fit(X, sample_weight=sample_weight)
+        X = check_observed(self, X, reset=False)
+        weights = without_empty(X, check_weights(sample_weight, X))
+        rows = Rows(X) if weights is None else Rows(X, weights)
+        self._linked = None
+        fitted, history, n_iter = self._soft.absorb(rows), self.history_, self.n_iter_
+        own._publish_soft(Rows(X), fitted, weights)
+        self.history_, self.n_iter_ = np.append(history, self.history_), n_iter + self.n_iter_
+        return self
 
     def _membership_draws(self, n_draws: int) -> Iterable[np.ndarray]:
         if self._soft is None:

@@ -46,9 +46,7 @@ TUNING = Tuning()
 
 
 class GraphColumns(NamedTuple):
-    """Communities of a neighbour graph: ``known`` (n, q) are coordinates ``(x - shift) projection``
-    of fitted objects, ``labels`` (n, m) their communities.
-    """
+    """Communities ``labels`` (n, m) of objects at ``known`` = (x - shift) projection (n, q)."""
 
     shift: np.ndarray
     projection: np.ndarray
@@ -69,10 +67,9 @@ class GraphColumns(NamedTuple):
         return ((block - self.shift) @ self.projection).astype(np.float32)
 
     def _shares(self, Y: np.ndarray) -> sp.csr_array:
-        """Shares (b, n) of the fitted objects.
+        """Shares (b, n) of the fitted objects, of a fitted one only its own.
 
-        They are (R - d) / d with the distance R to the first one that has none (Franke and Little),
-        so that an object that was fitted has only its own.
+        (R - d) / d with the distance R to the first one that has none (Franke and Little).
         """
         m = min(TUNING.n_read + 1, len(self.known))
         index = NearestNeighbors(algorithm="brute").fit(self.known).kneighbors(Y, m)[1]
@@ -95,12 +92,10 @@ class GraphColumns(NamedTuple):
 
 
 def fit_graph(X: Any, rng: np.random.Generator, weights: Weights = None) -> GraphColumns | None:
-    """Communities of objects ``X`` (n, p), an array or sparse, with ``weights`` (n,).
+    """Communities of objects, None where values are missing or fewer than three differ.
 
-    None where values are missing or fewer than three objects differ. Up to ``TUNING.exact`` objects
-    neighbours are exact; of more, all are taken with neighbours by faiss where it is installed, and
-    a sample where it is not. Equal rows are one object of their joint weight: it counts once as a
-    neighbour, and by its weight in the modularity.
+    Of more than ``TUNING.exact`` objects neighbours are found by faiss, or a sample is taken. Equal
+    rows are one object: it counts once as a neighbour, by its joint weight in the modularity.
     """
     if has_holes(Rows(X)):
         return None
@@ -136,8 +131,7 @@ def _members(Y: np.ndarray, mass: Weights, rng: np.random.Generator) -> np.ndarr
 
 def _communities(graph: sp.csr_array, resolution: float, seed: int, mass: Weights) -> np.ndarray:
     entries = graph.data, graph.indices, graph.indptr
-    found = native("communities").communities(*entries, resolution, seed, mass)
-    return found.astype(np.int32)
+    return native("communities").communities(*entries, resolution, seed, mass).astype(np.int32)
 
 
 def _neighbours(Y: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
@@ -194,9 +188,7 @@ def _strengths(distance: np.ndarray) -> np.ndarray:
 
 
 def _principal_axes(X: Any, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
-    """The mean (p,) and leading principal axes (p, q), divided by the root mean square of the
-    coordinates on the first. No column is scaled by itself.
-    """
+    """The mean (p,) and leading principal axes (p, q), over the deviation along the first."""
     step = -(-X.shape[0] // TUNING.exact)
     X, own = X[::step], np.ones(X.shape[0]) if weights is None else weights
     share = own[::step] / own[::step].sum()

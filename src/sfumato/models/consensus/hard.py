@@ -28,19 +28,16 @@ from .reading import Settings
 from .selection import choose
 from .solvers import LINKAGES, solve
 
+FEW = 5  # partitions below which a bootstrap over them is not to be trusted
 CRISP = 0.95  # mean largest membership that data without clusters do not reach
-# Eigenvalues above this are compared with the next one: without a cluster, fine partitions make the
-# two close
-LOCAL = 0.5
-# Relative gap after an eigenvalue below which there is no cluster
-FAINT = 0.25
+LOCAL = 0.5  # eigenvalues above are compared with the next: fine partitions make the two close
+FAINT = 0.25  # relative gap after an eigenvalue below which there is no cluster
 
 
 def decided(table: tables.Table) -> tables.Table:
     """The table without partitions beyond the largest set of objects that some saw together.
 
-    Nothing says how clusters of one set relate to those of another. All arrangements are as good,
-    so that memberships of the other sets, averaged over these, are equal in all clusters.
+    Averaged over all ways to relate the others to these, they are equal in all clusters.
     """
     if not tables.has_gaps(table):
         return table
@@ -61,9 +58,7 @@ def decided(table: tables.Table) -> tables.Table:
 
 
 def doubt_of(solution: Any, table: tables.Table) -> str | None:
-    """What to warn of where eigenvalues of the co-association are at chance level, or do not single
-    out k clusters.
-    """
+    """What to warn of where eigenvalues of the co-association do not single out k clusters."""
     values, level = getattr(solution, "eigenvalues", np.ones(1)), tables.chance_level(table)
     k = len(values)
     if k < 2:
@@ -101,9 +96,6 @@ def doubt_of(solution: Any, table: tables.Table) -> str | None:
     return None
 
 
-FEW = 5  # partitions below which a bootstrap over them is not to be trusted
-
-
 class HardConsensus(NamedTuple):
     """A solution, how it was asked for, and the numbers of clusters tried with their scores."""
 
@@ -133,9 +125,7 @@ def accumulate(
     sample_weight: ArrayLike | None,
     rng: np.random.Generator,
 ) -> tuple[Coassociation, np.dtype, Objects]:
-    """Co-association of the labelings given, or of an ensemble fitted to the features, the type of
-    memberships, and which rows are one object.
-    """
+    """Co-association of labelings, given or made of features, type of memberships, and objects."""
     if model._precomputed():
         C = coassociation(X, partition_weight)
         C = Coassociation(decided(C.table), C.categories)
@@ -229,7 +219,7 @@ def criterion_of(model: Estimator) -> str:
 
 
 def uniform_where_unseen(table: tables.Table, memberships: np.ndarray) -> np.ndarray:
-    """Memberships in which objects that no partition saw are uniform, with a warning.
+    """Memberships with uniform ones, and a warning, where no partition saw an object.
 
     Uniform, too, are those of sets that are left undecided, which ``decided`` has warned of.
     """

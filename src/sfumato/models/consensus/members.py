@@ -188,21 +188,25 @@ def _means(X: Array, labels: np.ndarray, weights: Weights = None) -> np.ndarray:
 
 def _extend(X: Array, sample: np.ndarray, member: Member, labels: np.ndarray) -> np.ndarray:
     """Labels of all objects from those of a sample."""
+    found = _by_rule(X, member)
+    if found is None:
+        seen = np.flatnonzero(labels != -1)
+        found = labels[seen][_nearest(X, X[sample[seen]])]
+    return found.astype(np.int32)
+
+
+def _by_rule(X: Array, member: Member) -> np.ndarray | None:
+    """Labels of objects by the rule of a member, if it has one."""
     if member.centers is not None:
         return _nearest(X, member.centers)
-    if member.estimator is not None:
-        return np.asarray(member.estimator.predict(X)).astype(np.int32)
-    seen = np.flatnonzero(labels != -1)
-    return labels[seen][_nearest(X, X[sample[seen]])].astype(np.int32)
+    return None if member.estimator is None else np.asarray(member.estimator.predict(X))
 
 
 def label(X: Array, member: Member, known: np.ndarray, neighbors: np.ndarray | None) -> np.ndarray:
     """Labels of new objects by one member, without a rule that of the nearest object it saw."""
-    X = _take(X, member.features)
-    if member.centers is not None:
-        return _nearest(X, member.centers)
-    if member.estimator is not None:
-        return np.asarray(member.estimator.predict(X))
+    found = _by_rule(_take(X, member.features), member)
+    if found is not None:
+        return found
     labels = known[neighbors]
     return np.take_along_axis(labels, np.argmax(labels != -1, axis=1)[:, None], axis=1)[:, 0]
 
@@ -210,13 +214,10 @@ def label(X: Array, member: Member, known: np.ndarray, neighbors: np.ndarray | N
 def _nearest(X: Array, centers: Any) -> np.ndarray:
     """Index of the nearest row of ``centers`` for every row of X, one product per block."""
     centers = centers.toarray() if sp.issparse(centers) else centers
-    offset = np.einsum("ij,ij->i", centers, centers) / 2
     size = max(64, 2**21 // len(centers))
     nearest = np.empty(X.shape[0], dtype=np.int32)
-    for start in range(0, X.shape[0], size):
-        nearest[start : start + size] = np.argmin(
-            offset - X[start : start + size] @ centers.T, axis=1
-        )
+    for part in (slice(start, start + size) for start in range(0, len(nearest), size)):
+        nearest[part] = seeding.nearest(X[part], centers)
     return nearest
 
 

@@ -194,10 +194,10 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 f"{self.failures_[0].algorithm}, failed with: {self.failures_[0].message}"
             )
         if self.failures_:
+            name, message = self.failures_[0]
             warn(
                 f"{len(self.failures_)} of {len(results)} {kind} could not be fitted and are left "
-                f"out; the first, {self.failures_[0].algorithm}, failed with: "
-                f"{self.failures_[0].message}"
+                f"out; the first, {name}, failed with: {message}"
             )
         return [results[i] for i in self._fitted]
 
@@ -265,9 +265,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 
 class Stock(NamedTuple):
-    """What members are fitted to: whitened coordinates (s, d), those of the seeds, weights of the
-    objects, and what is open where values are missing.
-    """
+    """What members are fitted to: whitened coordinates (s, d), those of seeds, weights, gaps."""
 
     Y: np.ndarray
     R: np.ndarray
@@ -290,9 +288,7 @@ class Stock(NamedTuple):
 
 
 def _attempt(stock: Stock, n: int, sizes: tuple[int, int], seed: int) -> Any:
-    """Coefficients of a mixture of ``n`` random objects, or what went wrong: one bad member must
-    not cost the ensemble.
-    """
+    """Coefficients of a mixture of ``n`` random objects, or what went wrong: the others go on."""
     rng = np.random.default_rng(seed)
     own = stock.take(np.sort(rng.permutation(len(stock.Y))[:n]))
     try:

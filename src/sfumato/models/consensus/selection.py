@@ -58,11 +58,7 @@ def choose(
 
 
 def _choose(
-    criterion: str,
-    consensus: Any,
-    table: tables.Table,
-    candidates: np.ndarray,
-    settings: Settings,
+    criterion: str, consensus: Any, table: tables.Table, candidates: np.ndarray, settings: Settings
 ) -> tuple[int, np.ndarray, np.ndarray, bool]:
     if criterion == "lifetime":
         heights = ByLinkage(consensus, table, 1).tree[:, 2]
@@ -75,17 +71,17 @@ def _choose(
         given = table.objects(slice(None, None, step)).labels()
         gaps, scores = np.zeros(len(candidates)), np.zeros(len(candidates))
         readings = _completed(table, candidates, settings) if unseen else _read(table, candidates)
+        mass = table.root[::step] ** 2
         for i, gap, labels in readings:
             gaps[i] = gap
-            mass = table.root[::step] ** 2
             scores[i] = gap * criteria.mean_agreement(given, labels[::step], table.weights, mass)
         # Gaps of noise are small; whether clusters agree with the partitions says nothing of it.
         chance = bool(gaps.max() < noise_level(table.total))
         return int(candidates[np.argmax(scores)]), candidates, scores, chance
     if kernel and not unseen:
-        spoken = np.sum(
-            _eigenvalues(table, int(candidates[-1])) > tables.chance_level(table)
-        )  # partitions give no evidence for the others
+        # Partitions give no evidence for clusters beyond eigenvalues above chance.
+        spectrum, _ = tables.spectrum(table, min(int(candidates[-1]) - 1, len(table.codes)))
+        spoken = np.sum(_values(spectrum) > tables.chance_level(table))
         candidates = candidates[: max(1, spoken - 1)]
         scores = _skills(table, candidates, settings)
         best = int(candidates[scores >= scores.max() - INDIFFERENT].max())
@@ -100,8 +96,7 @@ def _read(table: tables.Table, candidates: np.ndarray) -> Iterator[tuple[int, fl
     """
     spectrum, _ = tables.spectrum(table, min(int(candidates[-1]), len(table.codes)))
     gaps = criteria.eigengap(_values(spectrum))
-    mass = table.root**2
-    root = np.sqrt(mass)[:, None]
+    mass, root = table.root**2, table.root[:, None]
     for i, k in enumerate(candidates):
         # Few objects have fewer eigenvalues than there are candidates, which then have no gap.
         if 2 <= k <= len(gaps):
@@ -124,45 +119,32 @@ def _completed(
             yield i, score, found.memberships.argmax(axis=1)
 
 
-def _eigenvalues(table: tables.Table, largest: int) -> np.ndarray:
-    """The ``largest`` leading eigenvalues of the normalised co-association, none above 1.
-
-    The last is 0 if there are no more.
-    """
-    return _values(tables.spectrum(table, min(largest - 1, len(table.codes)))[0])
-
-
 def _values(spectrum: Any) -> np.ndarray:
+    """Eigenvalues, none above 1, with the following one, 0 if there is none."""
     following = spectrum.following if np.isfinite(spectrum.following) else 0.0
     return np.minimum(np.append(spectrum.values, following), 1.0)
 
 
-def _folds(table: tables.Table, n_folds: int, settings: Settings) -> np.ndarray:
-    """The fold of every partition."""
-    m = len(table.weights)
+def _folds(
+    table: tables.Table, n_folds: int, settings: Settings
+) -> tuple[tables.Table, np.ndarray]:
+    """The table of the partitions that saw objects, and the fold of each."""
+    telling = (table.weights > 0) & table.seen().any(axis=0)
+    m = int(telling.sum())
     if m < 2:
         raise ValueError(
             "n_clusters='auto' by held-out partitions needs at least 2 partitions that saw "
             f"objects, got {m}: give n_clusters"
         )
-    return np.random.default_rng(settings.random_state).permutation(m) % min(n_folds, m)
-
-
-def _telling(table: tables.Table) -> tables.Table:
-    """Without partitions that saw no object: a fold of nothing else would have no answer."""
-    telling = (table.weights > 0) & table.seen().any(axis=0)
-    return table if telling.all() else table.partitions(telling)
+    folds = np.random.default_rng(settings.random_state).permutation(m) % min(n_folds, m)
+    return table if telling.all() else table.partitions(telling), folds
 
 
 def _skills(table: tables.Table, candidates: np.ndarray, settings: Settings) -> np.ndarray:
     """Brier skill  1 - |K - U U'|^2 / |K - mean K|^2,  K the rank-k cluster kernel of the other
-    half of the partitions.
-
-    Single partitions much finer than the answer would favour every further split; the kernel of
-    half of them shows the clusters.
+    half of the partitions: single fine ones would favour every further split.
     """
-    table = _telling(table)
-    half = _folds(table, 2, settings)
+    table, half = _folds(table, 2, settings)
     skills = np.empty((2, len(candidates)))
     for index, k in enumerate(candidates):
         fits = [
@@ -187,11 +169,8 @@ def _skill(Z: Any, U: np.ndarray) -> float:
 def _held_out(
     consensus: Any, table: tables.Table, candidates: np.ndarray, settings: Settings
 ) -> np.ndarray:
-    """Brier score of u_i'u_j on every partition (rows), from fits (columns) in which it had no
-    part.
-    """
-    table = _telling(table)
-    folds = _folds(table, N_FOLDS, settings)
+    """Brier score of u_i'u_j on partitions (rows) that had no part in the fits (columns)."""
+    table, folds = _folds(table, N_FOLDS, settings)
     scores = np.empty((len(folds), len(candidates)))
     for fold in np.unique(folds):
         kept = table.partitions(folds != fold)
@@ -204,16 +183,10 @@ def _held_out(
 
 
 def _smallest_good(scores: np.ndarray) -> int:
-    """The first column that falls short of the best by no more than one standard error of the
-    difference, or half a percent.
-    """
+    """The first column short of the best by one standard error at most, or half a percent."""
     scores = scores / max(1.0, float(np.abs(scores).max()))  # weights may make them any size
     best = int(np.argmax(scores.mean(axis=0)))
     shortfall = scores[:, best : best + 1] - scores
     error = shortfall.std(axis=0, ddof=1) / np.sqrt(len(scores))
-    return int(
-        np.argmax(
-            shortfall.mean(axis=0)
-            <= np.maximum(error, 0.005 * np.abs(scores.mean(axis=0)[best]) + 1e-9)
-        )
-    )
+    slight = np.maximum(error, 0.005 * np.abs(scores.mean(axis=0)[best]) + 1e-9)
+    return int(np.argmax(shortfall.mean(axis=0) <= slight))

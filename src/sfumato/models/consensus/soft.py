@@ -120,9 +120,7 @@ class SoftConsensus(NamedTuple):
 
 
 def fit_soft(evidence: Any, k: int, settings: Settings, rng: np.random.Generator) -> SoftConsensus:
-    """Memberships in ``k`` clusters by the kind of evidence that describes all of it best, on a
-    sample; then from sums over all rows.
-    """
+    """Memberships by the kind of evidence that describes all of it best; then from all rows."""
     points, mass = evidence.points, evidence.mass
     kinds = evidence.kinds(k)
     step = max(1, -(-points.shape[0] // TUNING.compared))
@@ -174,8 +172,7 @@ def _several(rows: Rows, rng: np.random.Generator) -> Rows:
 
 
 def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, float]:
-    """Scores of numbers of clusters: the mean over kinds of evidence of the eigengap less the
-    misfit.
+    """Scores of numbers of clusters: the mean over kinds of the eigengap less the misfit.
 
     ``asked`` are the numbers, or "auto" for 2, ..., ``max_clusters``, and for larger ones, up to
     four times as many, whose eigengap alone exceeds the best score.
@@ -224,9 +221,7 @@ def noise_score(n_objects: int) -> float:
 
 
 def _score(gap: float, Z: np.ndarray, mass: np.ndarray) -> float:
-    """Eigengap less the misfit of memberships that are read off the directions of the rows; 0 if a
-    cluster is far smaller than the others.
-    """
+    """Eigengap less the misfit of memberships read off the rows; 0 if a cluster is a stray."""
     U, root, k = reading(Z, mass), np.sqrt(mass)[:, None], Z.shape[1]
     sizes = np.bincount(U.argmax(axis=1), mass, minlength=k)
     if sizes.min() * k < TUNING.smallest * sizes.sum():
