@@ -501,7 +501,7 @@ class Gaussian(Component):
         )
 
     def ordered(self, state: State) -> State:
-        sizes = state.weights[: len(state.means)]
+        sizes = np.round(state.weights[: len(state.means)], 6)  # those of float32 are equal too
         return self.permuted(state, np.lexsort((*state.means.T[::-1], -sizes)))
 
     def draw(self, state: State, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:

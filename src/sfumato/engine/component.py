@@ -148,7 +148,7 @@ class Component(ABC):
     def ordered(self, state: State) -> Any:
         """The same clusters, the largest first; of equal ones the first by its parameters."""
         keys = [part.reshape(len(part), -1).T for part in state[1:] if np.ndim(part)]
-        order = np.lexsort([*np.concatenate(keys)[::-1], -state[0]])
+        order = np.lexsort([*np.concatenate(keys)[::-1], -np.round(state[0], 6)])
         return self.permuted(state, order)
 
     def permuted(self, state: State, order: np.ndarray) -> Any:
@@ -200,7 +200,7 @@ class Likelihood:
     def run(self, state: State, max_iter: int, tol: float) -> loop.Run:
         """Accelerated EM until a step gains less than ``tol`` for each unit of weight."""
         # A smaller gain for each object is rounding alone.
-        tol = max(tol, 5e-7 if "float32" in str(self.rows.dtype) else 1e-13)
+        tol = max(tol, 2e-6 if "float32" in str(self.rows.dtype) else 1e-13)
         whole = self._whole
         if whole is not None:
             return loop.at_once(lambda: whole.run(state, max_iter, tol * self.total))
