@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 FLAT_AND_SLOW = 100.0
-LAST = 1e-13  # sums of some hundred terms carry this much: what changes F by less is rounding
+LAST = 1e-12  # sums of some hundred terms carry this much: what changes F by less is rounding
 
 
 def stopped(model: Any) -> float:
