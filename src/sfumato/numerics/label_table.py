@@ -201,7 +201,8 @@ def on_device(table: Table, device: Any) -> Table:
     import torch
 
     codes = table.codes if table.codes.dtype == np.uint8 else table.codes.astype(np.int32)
-    return table._replace(codes=torch.from_numpy(np.ascontiguousarray(codes)).to(device))
+    there: Any = torch.from_numpy(np.ascontiguousarray(codes)).to(device)
+    return table._replace(codes=there)
 
 
 def in_torch(array: object) -> bool:
