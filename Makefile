@@ -75,8 +75,9 @@ test-rounding: $(VENV)/.installed
 # One line of src broken on purpose at a time; what the tests of its room do not notice is listed.
 MUTANTS ?= 100
 SEED ?= 0
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 mutate: $(VENV)/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python .ci/mutate.py --number $(MUTANTS) --seed $(SEED)
+	$(BIN)/python .ci/mutate.py --number $(MUTANTS) --seed $(SEED) --jobs $(JOBS)
 
 # Random evidence and parameters, the contract as judge; seeds are printed. SECONDS=3600 make fuzz: an hour.
 SECONDS ?= 600

@@ -2,7 +2,11 @@
 
 ``python .ci/mutate.py --number 100 --seed 0`` draws that many mutations: a sign, a comparison, a
 constant, an axis, a dropped factor, a bound that is off by one. Each is applied to a copy of the
-tree, whose tests run until the first failure. Survivors and the score are printed.
+tree, whose tests run until the first failure; ``--jobs 16`` keeps as many copies and runs that many
+mutations side by side. For each a line is printed when it is decided: ``caught``, ``survived``,
+``timeout`` or ``red`` (the tests fail without it too), ``file:line``, kind, change, the test that
+noticed and the seconds that took, with tabs between. The lines of the summary begin with ``#``.
+Only pytest and what the tests import are needed, no network.
 """
 
 from __future__ import annotations
@@ -12,11 +16,16 @@ import ast
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from queue import SimpleQueue
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,7 +65,8 @@ class Mutation(NamedTuple):
 
     def __str__(self) -> str:
         where = f"{self.path.relative_to(ROOT)}:{self.node.lineno}"
-        return f"{where} [{self.kind}] {ast.unparse(self.node)}  ->  {self.then}"
+        change = f"{ast.unparse(self.node)}  ->  {self.then}"
+        return "\t".join((where, self.kind, " ".join(change.split())))
 
 
 def variants(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
@@ -108,24 +118,34 @@ def drawn(number: int, seed: int, room: str) -> list[Mutation]:
                 kinds.setdefault(one.kind, []).append(one)
     if not kinds:
         sys.exit(f"--room {room}: no such file below {SOURCE.relative_to(ROOT)}")
-    return [rng.choice(kinds[rng.choice(sorted(kinds))]) for _ in range(number)]
+    found = {}  # a mutation that is drawn twice counts once
+    for _ in range(number):
+        one = rng.choice(kinds[rng.choice(sorted(kinds))])
+        found[str(one)] = one
+    return list(found.values())
 
 
 def tests_of(path: Path) -> list[str]:
-    """The folder of tests that mirrors the room of a file, the contract beside that of a model."""
+    """The folder of tests that mirrors the room of a file, the contract beside that of a model.
+
+    The file of tests that bears its name comes first.
+    """
     room = path.relative_to(SOURCE).with_suffix("").parts  # a model may be a file of its own
     mirror = Path("tests", *room[: 2 if room[0] == "models" else 1])
-    found = [mirror.as_posix()] if (ROOT / mirror).is_dir() else []
+    own = mirror / f"test_{path.stem}.py"
+    found = [one.as_posix() for one in (own, mirror) if (ROOT / one).exists()]
     beside = (Path("tests", f"test_{name}.py") for name in sorted({path.stem, room[0]}))
     found += [one.as_posix() for one in beside if (ROOT / one).exists()]
     return found + ["tests/test_contract.py"] * (
-        room[0] in ("models", "array", "data", "engine", "numerics")
+        room[0] in ("models", "components", "array", "data", "engine", "numerics")
     )
 
 
 def copied(tree: Path) -> Path:
     """A copy that Python imports in place of an editable installation, extensions included."""
-    ignored = shutil.ignore_patterns(".git", ".venv", "build", "dist", "__pycache__", "_build")
+    ignored = shutil.ignore_patterns(
+        ".git", ".venv", "build", "dist", "__pycache__", "_build", ".*_cache", ".hypothesis"
+    )
     shutil.copytree(ROOT, tree, ignore=ignored)
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     for built in (ROOT / "build" / tag).glob("src/**/*.so"):
@@ -137,43 +157,56 @@ def copied(tree: Path) -> Path:
     return tree
 
 
-def red(tree: Path, tests: list[str], seconds: float) -> str | None:
+def red(tree: Path, tests: list[str], seconds: float, without: set[str]) -> str | None:
     """The first test that fails in a tree, nothing where none does; ``None`` if time runs out."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow"]
-    command += ["-p", "no:cacheprovider", *tests]
-    env = {**os.environ, "PYTHONPATH": str(tree / "src")}
-    try:
-        found = subprocess.run(
-            command, cwd=tree, env=env, capture_output=True, text=True, timeout=seconds
-        )
-    except subprocess.TimeoutExpired:
-        return None
-    lines = [line for line in found.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return "" if found.returncode == 0 else (lines[0].split(" ", 1)[1] if lines else "import")
+    command += ["-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+    command += [f"--{'deselect' if '::' in one else 'ignore'}={one}" for one in sorted(without)]
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    env = {**os.environ, **threads, "PYTHONPATH": str(tree / "src")}
+    with subprocess.Popen(
+        command,
+        cwd=tree,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    ) as running:
+        try:
+            said, _ = running.communicate(timeout=max(seconds, 1.0))
+        except subprocess.TimeoutExpired:  # what the tests started ends with them
+            os.killpg(running.pid, signal.SIGKILL)
+            return None
+    if running.returncode == 0:
+        return ""
+    lines = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return lines[0].split(" ", 1)[1].split(" - ")[0] if lines else "every import"
 
 
-def outcome(mutation: Mutation, tree: Path, seconds: float) -> str:
-    """What the tests say; the tree is left as it was."""
+def outcome(mutation: Mutation, tree: Path, seconds: float, bad: set[str]) -> tuple[str, str]:
+    """What the tests say, and which; ``bad`` gathers those that fail on this machine without it."""
     path = tree / mutation.path.relative_to(ROOT)
     kept, stamp = path.read_bytes(), path.stat()
-    path.write_bytes(mutation.apply(kept))
-    try:
-        first = red(tree, tests_of(mutation.path), seconds)
-    finally:
-        path.write_bytes(kept)
-        os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    if first is None:
-        return "no verdict: ran out of time"
-    if not first:
-        return "survived"
-    if first == "import":  # nothing could be collected
-        return "caught by every import"
-    test = first.split(" - ")[0]
-    return (
-        f"no verdict: {test} is red without it"
-        if red(tree, [test], seconds)
-        else f"caught by {test}"
-    )
+    tests, end = tests_of(mutation.path), time.monotonic() + seconds
+    while True:
+        without = set(bad)
+        path.write_bytes(mutation.apply(kept))
+        try:
+            first = red(tree, tests, end - time.monotonic(), without)
+        finally:
+            path.write_bytes(kept)
+            os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+        if first is None:
+            return "timeout", ""
+        if not first:
+            return "survived", ""
+        alone = tests if first == "every import" else [first]
+        if red(tree, alone, seconds, without) == "":
+            return "caught", first
+        if first in without or alone is tests:  # leaving it out does not help
+            return "red", first
+        bad.add(first)
 
 
 def main() -> None:
@@ -181,20 +214,30 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--room", default="", help="part of a path below src/sfumato")
-    parser.add_argument("--seconds", type=float, default=900.0, help="limit of one mutation")
+    parser.add_argument("--jobs", type=int, default=1, help="mutations at the same time")
+    parser.add_argument("--seconds", type=float, default=300.0, help="limit of one mutation")
     given = parser.parse_args()
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        tree = copied(Path(folder) / "tree")
-        for one in drawn(given.number, given.seed, given.room):
-            found[str(one)] = outcome(one, tree, given.seconds)
-            print(f"{len(found)} {one}\n    {found[str(one)]}", flush=True)
-    survivors = [one for one, what in found.items() if what == "survived"]
-    open_ones = [one for one, what in found.items() if what.startswith("no verdict")]
-    caught = len(found) - len(survivors) - len(open_ones)
-    print(f"\nseed {given.seed}: {caught} of {len(found)} caught")
-    for title, ones in (("survived", survivors), ("no verdict", open_ones)):
-        print("\n    ".join([f"{title}: {len(ones)}", *ones]))
+    ones = drawn(given.number, given.seed, given.room)
+    decided, bad = Counter[str](), set[str]()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
+        trees = SimpleQueue[Path]()
+        for tree in pool.map(copied, (Path(folder) / str(job) for job in range(given.jobs))):
+            trees.put(tree)
+
+        def decide(one: Mutation) -> str:
+            tree, begun = trees.get(), time.monotonic()
+            try:
+                verdict, test = outcome(one, tree, given.seconds, bad)
+            finally:
+                trees.put(tree)
+            decided[verdict] += 1
+            return f"{verdict}\t{one}\t{test}\t{time.monotonic() - begun:.0f}"
+
+        for done in as_completed([pool.submit(decide, one) for one in ones]):
+            print(done.result(), flush=True)
+    print(f"# seed {given.seed}: {decided['caught']} of {len(ones)} caught, {dict(decided)}")
+    for test in sorted(bad):
+        print(f"# left out, red without any mutation: {test}")
 
 
 if __name__ == "__main__":
