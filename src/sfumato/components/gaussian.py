@@ -448,17 +448,22 @@ class Gaussian(Component):
             need = 2.0
         else:
             need = 1.0 + 1.0 / d if volume == "V" else 0.0
-        few = state.weights[:k] * count < need * (1.0 - 1e-6)
-        if families.has_one_covariance(self.family):
-            return few
-        if self.coordinates.thinnest <= 100.0 * state.floor:
-            return few
+        return (state.weights[:k] * count < need * (1.0 - 1e-6)) | self._flat(state)
+
+    def _flat(self, state: State) -> np.ndarray:
+        """Which components (k,) have no width in some direction, where the data have one."""
+        k, flat_data = len(state.means), self.coordinates.thinnest <= 100.0 * state.floor
+        if flat_data or families.has_one_covariance(self.family):
+            return np.zeros(k, dtype=bool)
         if not np.isfinite(state.covariances).all():  # nothing is left of this mixture
             return np.ones(k, dtype=bool)
         widths = self._variances(state)
         if widths is None:
             widths = np.linalg.eigvalsh(state.covariances)
-        return few | (widths.min(axis=1) <= 1.5 * state.floor)
+        return widths.min(axis=1) <= 1.5 * state.floor
+
+    def is_flat(self, state: State) -> bool:
+        return bool(self._flat(state).any())
 
     def _variances(self, state: State) -> np.ndarray | None:
         """Variances (k, d) along the axes; None where covariances have axes of their own."""

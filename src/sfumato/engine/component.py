@@ -133,6 +133,10 @@ class Component(ABC):
         """Whether no cluster has collapsed."""
         return not self.failure(state, count)
 
+    def is_flat(self, state: State) -> bool:
+        """Whether a cluster has no width in some direction: no step widens it again."""
+        return False
+
     def has_small(self, state: State, count: float) -> bool:
         """Whether a cluster has so few objects that runs without such clusters are preferred."""
         return False
@@ -197,8 +201,9 @@ class Likelihood:
         objective = stats.objective + self.component.log_prior(state)
         return self.component.update(stats, state), objective
 
-    def run(self, state: State, max_iter: int, tol: float) -> loop.Run:
-        """Accelerated EM until a step gains less than ``tol`` for each unit of weight."""
+    def run(self, state: State, max_iter: int, tol: float, *, sound: bool = False) -> loop.Run:
+        """Accelerated EM until a step gains less than ``tol`` for each unit of weight; where the
+        end must be ``sound``, no further than to a cluster that has collapsed for good."""
         # A smaller gain for each object is rounding alone.
         tol = max(tol, 2e-6 if "float32" in str(self.rows.dtype) else 1e-13)
         whole = self._whole
@@ -209,7 +214,8 @@ class Likelihood:
         if pack is None:
             return iterate(self.step, state)
         step = acceleration.Squarem.accelerate(self.step, pack, self.component.unpack, larger=True)
-        run = iterate(step, acceleration.Squarem(state))
+        lost = (lambda state: self.component.is_flat(state.settled)) if sound else None
+        run = iterate(step, acceleration.Squarem(state), lost=lost)
         return run._replace(state=run.state.settled)
 
     def steps(self, state: State, n_steps: int) -> tuple[Any, float]:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,6 +82,7 @@ class Limits(NamedTuple):
     tol: float
     n_short: int = 15
     finalists: int = 4
+    sound: bool = False  # whether runs end where a cluster has collapsed for good
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +168,7 @@ class Plan(NamedTuple):
 
     def limits(self, tol: float, finalists: int = 1) -> Limits:
         """Limits of a run of a search."""
-        return Limits(self.max_iter, tol, EFFORT.search_steps, finalists)
+        return Limits(self.max_iter, tol, EFFORT.search_steps, finalists, sound=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -486,7 +488,8 @@ def best_run(
 
     The first state goes to convergence whatever short runs say, unless there is an ``incumbent``.
     """
-    runs = [likelihood.run(states[0], limits.max_iter, limits.tol)] if incumbent is None else []
+    run = partial(likelihood.run, max_iter=limits.max_iter, tol=limits.tol, sound=limits.sound)
+    runs = [run(states[0])] if incumbent is None else []
     left = list(states[1:]) if incumbent is None else list(states)
     # A few starts often agree already; only where they do not, all others are tried. With few
     # objects steps are cheap and optima many: then agreement proves nothing.
@@ -498,7 +501,7 @@ def best_run(
             continue
         n_short = min(limits.n_short, EFFORT.probe_steps) if certify and not i else limits.n_short
         for state in _short(likelihood, group, n_short)[: limits.finalists]:
-            runs.append(likelihood.run(state, limits.max_iter, limits.tol))
+            runs.append(run(state))
             agreed = certify and _agree(runs, EFFORT.same * likelihood.total)
             if agreed:
                 break
