@@ -24,7 +24,7 @@ from ..conjugate import NormalInverseWishart
 from ..engine.component import Component, Ready
 from ..numerics import distances, families, seeding
 from ..numerics.coordinates import Coordinates
-from ..numerics.distances import columns_or_given
+from ..numerics.distances import weighted_columns
 from . import kernel
 from .incomplete import deconvolved, expected_sums, incomplete_logits, with_errors
 from .kernel import Prior, State, Stats, Whole
@@ -380,9 +380,7 @@ class Gaussian(Component):
         if errors is not None:
             return deconvolved(X, self._inner_errors(errors), weights, ready)
         L, parts = incomplete_logits(X, ready)
-        R, level = columns_or_given(L, given)
-        if weights is not None:
-            R, level = R * weights, level * weights
+        R, level = weighted_columns(L, weights, given)
         return Stats(expected_sums(X, parts, R), float(level.sum()))
 
     def _inner_errors(self, errors: np.ndarray) -> np.ndarray:

@@ -36,6 +36,7 @@ from ..array.rows import Rows
 from ..array.types import Weights
 from ..data.constraints import Known
 from ..numerics.operators import like
+from ..numerics.simplex import softmax
 
 HARD = 1e6  # pull, in nats, of a pair without a weight: no likelihood of a few objects outweighs it
 MOST_STATES = 4096  # joint states of a piece that are enumerated
@@ -112,7 +113,7 @@ class Linked(NamedTuple):
         kept = A[known, own]
         A[known] = -10.0 * HARD * self.labels.size
         A[known, own] = kept
-        (R, levels), value = _softmax(A), 0.0
+        (R, levels), value = softmax(A.copy()), 0.0
         alone = np.ones(len(A), dtype=bool)
         for same in self.pieces:
             alone[same.units] = False
@@ -191,15 +192,6 @@ def _pieces(ends: np.ndarray, pull: np.ndarray, size: int) -> tuple[Pieces, ...]
     )
 
 
-def _softmax(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Shares exp(A) of every row, and the logarithms of the sums of exp(A); SciPy's take ten times
-    as long for the few rows of a link."""
-    top = A.max(axis=1, keepdims=True)
-    E = np.exp(A - top)
-    total = E.sum(axis=1, keepdims=True)
-    return E / total, (np.log(total) + top)[:, 0]
-
-
 def _of_pieces(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
     _, s, k = A.shape
     if s * np.log(k) <= np.log(MOST_STATES):
@@ -220,7 +212,7 @@ def _exact(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
                 both = pull[:, a, b, None, None] * np.eye(k)
                 shape = (1,) * a + (k,) + (1,) * (b - a - 1) + (k,) + (1,) * (s - 1 - b)
                 T = T + both.reshape((g, *shape))
-    flat, values = _softmax(T.reshape(g, -1))
+    flat, values = softmax(T.reshape(g, -1))
     P = flat.reshape(T.shape)
     marginals = [P.sum(axis=tuple(c + 1 for c in range(s) if c != a)) for a in range(s)]
     return np.stack(marginals, axis=1), float(values.sum())
@@ -236,7 +228,7 @@ def _mean_field(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
     for _ in range(100):
         before = R.copy()
         for a in range(s):
-            R[a] = _softmax((A[a] + pull[a] @ R)[None])[0][0]
+            R[a] = softmax(A[a] + pull[a] @ R)[0]
         if np.abs(R - before).max() <= 1e-9:
             break
     entropy = -np.sum(R * np.log(np.maximum(R, np.finfo(float).tiny)))

@@ -105,11 +105,13 @@ def softmax_columns(logits: Array) -> tuple[Any, Any]:
     return logits, total
 
 
-def columns_or_given(logits: Array, given: np.ndarray | None) -> tuple[Any, Any]:
-    """``softmax_columns``, or memberships (b, k) that are given, as columns, with zeros (b,)."""
-    if given is None:
-        return softmax_columns(logits)
-    return given.T, np.zeros(len(given))
+def weighted_columns(
+    logits: Array, weights: Weights, given: np.ndarray | None = None
+) -> tuple[Any, Any]:
+    """``softmax_columns`` times weights (b,), or memberships (b, k) that are ``given``, as columns,
+    with zeros (b,)."""
+    R, level = softmax_columns(logits) if given is None else (given.T, np.zeros(len(given)))
+    return (R, level) if weights is None else (R * weights, level * weights)
 
 
 def unit_rows(Z: Any) -> Any:
