@@ -101,7 +101,10 @@ def slowly_merged(Z, a, wanted):
     groups, found = {i: [i] for i in range(len(Z))}, {}
     own = {i: cost(rows) for i, rows in groups.items()}
     rise = {
-        (i, j): cost(groups[i] + groups[j]) - own[i] - own[j] for i in groups for j in groups if i < j
+        (i, j): cost(groups[i] + groups[j]) - own[i] - own[j]
+        for i in groups
+        for j in groups
+        if i < j
     }
     while len(groups) > min(wanted):
         i, j = min(rise, key=rise.get)

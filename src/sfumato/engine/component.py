@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +20,8 @@ from ..array.arrays import to_numpy
 from ..array.rows import Rows, add
 from ..array.types import Array, Weights
 from ..numerics.distances import softmax_columns
-from . import acceleration, loop
+from . import loop
+from .acceleration import climb
 from .linked import LinkedRows, free_weights
 from .loop import State
 
@@ -173,6 +174,7 @@ class Likelihood:
     total: float
     count: float
     linked: LinkedRows | None = None
+    log_volume: float = 0.0  # what the log-likelihood gains by the change of coordinates
 
     def sum(self, state: State) -> Any:
         """Statistics of all rows at a state; their objective is the log-likelihood."""
@@ -209,14 +211,10 @@ class Likelihood:
         whole = self._whole
         if whole is not None:
             return loop.at_once(lambda: whole.run(state, max_iter, tol * self.total))
-        pack = self.component.pack
-        iterate = partial(loop.iterate, max_iter=max_iter, tol=tol, relative_to=self.total)
-        if pack is None:
-            return iterate(self.step, state)
-        step = acceleration.Squarem.accelerate(self.step, pack, self.component.unpack, larger=True)
-        lost = (lambda state: self.component.is_flat(state.settled)) if sound else None
-        run = iterate(step, acceleration.Squarem(state), lost=lost)
-        return run._replace(state=run.state.settled)
+        pack, unpack = self.component.pack, self.component.unpack
+        lost = self.component.is_flat if sound else None
+        limits = {"max_iter": max_iter, "tol": tol, "relative_to": self.total}
+        return climb(self.step, state, pack, unpack, larger=True, lost=lost, **limits)
 
     def steps(self, state: State, n_steps: int) -> tuple[Any, float]:
         """The state after some plain steps, and the objective one step before the end."""
@@ -243,16 +241,6 @@ class Likelihood:
         if self.linked is not None:
             U[self.linked.links.rows] = self._couple(ready)[0]
         return U
-
-    @cached_property
-    def log_volume(self) -> float:
-        """What the log-likelihood gains by the change of coordinates, over all rows."""
-
-        def part(block: Array, w: Weights = None, *_: Any) -> tuple[float]:
-            own = np.ones(block.shape[0]) if w is None else to_numpy(w)
-            return (float(np.sum(own * self.component.log_volumes(block))),)
-
-        return float(self.rows.sum(part)[0])
 
     def rating(self, state: State) -> tuple[float, float]:
         """The log-likelihood without the change of coordinates, and the sum of the logarithms of

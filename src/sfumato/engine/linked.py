@@ -31,7 +31,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from ..array.arrays import is_numpy, namespace, to_numpy
+from ..array.arrays import namespace, to_numpy
 from ..array.rows import Rows
 from ..array.types import Weights
 from ..data.constraints import Known
@@ -129,20 +129,18 @@ class LinkedRows(NamedTuple):
     rows: Rows
 
     @classmethod
-    def of(cls, known: Known, rows: Rows) -> LinkedRows | None:
-        """The linked ones of ``rows``, whose first column holds weights; None without any."""
+    def of(cls, known: Known, X: Any, weights: Weights) -> LinkedRows | None:
+        """The linked ones of the rows of ``X`` with weights (n,); None without any."""
         links = Linked.of(known)
         if links is None:
             return None
-        if not is_numpy(rows.X) or sp.issparse(rows.X):
+        if not (isinstance(X, np.ndarray) or sp.issparse(X)):
             raise ValueError(
                 "must_link, cannot_link and labels of some objects need X as a NumPy array or a "
                 "data frame in memory"
             )
-        given = rows.columns[0]
-        weights = np.ones(links.rows.size) if given is None else given[links.rows]
-        own = Rows(rows.X[links.rows], weights, n_jobs=rows.n_jobs, view=rows.view)
-        return cls(links, own.kept())
+        own = np.ones(links.rows.size) if weights is None else weights[links.rows]
+        return cls(links, Rows(X[links.rows], own))
 
     @property
     def weights(self) -> np.ndarray:
@@ -154,11 +152,11 @@ class LinkedRows(NamedTuple):
         """Known clusters (m,), -1 where unknown."""
         return self.links.labels[self.links.unit]
 
-    def apart(self, rows: Rows) -> Rows:
-        """All rows with one more column (n,): 0 for the linked ones, 1 for the others."""
-        free = np.ones(rows.shape[0])
-        free[self.links.rows] = 0.0
-        return rows.beside(*rows.columns, free)
+    def free(self, n: int) -> np.ndarray:
+        """0 for the linked ones of ``n`` rows, 1 for the others."""
+        found = np.ones(n)
+        found[self.links.rows] = 0.0
+        return found
 
     def couple(self, logits: Callable[[Any], np.ndarray]) -> tuple[np.ndarray, float]:
         """``Linked.couple`` with ``logits`` of blocks."""

@@ -25,17 +25,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..array.arrays import to_numpy
 from ..array.rows import Rows
-from ..array.types import Array
+from ..array.types import Array, Weights
 from ..data.constraints import Known, matching
 from ..numerics import seeding
 from ..numerics.distances import softmax_columns
 from . import loop
 from .component import Component, Fit, Likelihood, ModelCandidate, ModelSearch
-from .linked import Linked, LinkedRows
+from .linked import LinkedRows
 from .loop import State
 from .starts import SCREEN, Sample
 
@@ -87,14 +86,14 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Objects:
-    """What is fitted: features, weights, linked rows with features and weights of their own, and
-    further columns. ``total`` and ``count`` are as in ``Likelihood``."""
+    """What is fitted: features, weights, linked rows, and further columns, the first of which is 0
+    for linked rows. ``total`` and ``count`` are as in ``Likelihood``."""
 
     X: Array
     weights: np.ndarray | None
     total: float
     count: float
-    linked: tuple[Linked, np.ndarray, np.ndarray] | None = None
+    linked: LinkedRows | None = None
     columns: tuple[Any, ...] = ()
     _rows: dict[Any, Any] = field(default_factory=dict, compare=False)
 
@@ -105,31 +104,21 @@ class Objects:
         """Objects with weights (n,) or None, and what the user knows of some rows."""
         total = float(X.shape[0] if weights is None else weights.sum())
         positive = float(X.shape[0] if weights is None else (weights > 0).sum())
-        if known is None or known.links is None:
-            return cls(X, weights, total, max(total, positive), None, (None, *columns))
-        if not (isinstance(X, np.ndarray) or sp.issparse(X)):
-            raise ValueError(
-                "must_link, cannot_link and labels of some objects need X as a NumPy array or a "
-                "data frame in memory"
-            )
-        links, free = Linked.of(known), np.ones(X.shape[0])
-        assert links is not None
-        free[links.rows] = 0.0
-        own = np.ones(links.rows.size) if weights is None else weights[links.rows]
-        linked = (links, X[links.rows], own)
+        linked = None if known is None else LinkedRows.of(known, X, weights)
+        free = None if linked is None else linked.free(X.shape[0])
         return cls(X, weights, total, max(total, positive), linked, (free, *columns))
 
     def likelihood(self, component: Component) -> Likelihood:
         """The likelihood on these objects; components that see rows alike share them."""
         if component.key not in self._rows:
             rows = component.rows(self.X, self.weights, *self.columns).kept()
-            linked = None
-            if self.linked is not None:
-                links, X, weights = self.linked
-                linked = LinkedRows(links, component.rows(X, weights).kept())
-            self._rows[component.key] = rows, linked
-        rows, linked = self._rows[component.key]
-        return Likelihood(component, rows, self.total, self.count, linked)
+            linked = self.linked
+            if linked is not None:
+                own = component.rows(linked.rows.X, linked.weights).kept()
+                linked = linked._replace(rows=own)
+            self._rows[component.key] = rows, linked, _log_volume(component, rows)
+        rows, linked, volume = self._rows[component.key]
+        return Likelihood(component, rows, self.total, self.count, linked, volume)
 
     def few(self, seed: int) -> Objects:
         """All objects, or a sample of them drawn by weight, each of weight one, in float64."""
@@ -150,6 +139,16 @@ class Objects:
             columns = tuple(None if part is None else part[chosen] for part in self.columns)
         size = float(SCREEN)
         return replace(self, X=X, weights=None, total=size, count=size, columns=columns, _rows={})
+
+
+def _log_volume(component: Component, rows: Rows) -> float:
+    """What the log-likelihood of all rows gains by the change of coordinates."""
+
+    def part(block: Array, w: Weights = None, *_: Any) -> tuple[float]:
+        own = np.ones(block.shape[0]) if w is None else to_numpy(w)
+        return (float(np.sum(own * component.log_volumes(block))),)
+
+    return float(rows.sum(part)[0])
 
 
 class Plan(NamedTuple):

@@ -29,14 +29,14 @@ def width(d: int, kind: str) -> int:
     return 1 + d + {"spherical": 1, "diag": d, "full": d * (d + 1) // 2}[kind]
 
 
-def features(X: Any, kind: str, out: np.ndarray | None = None) -> Any:
+def features(X: Any, kind: str) -> Any:
     """z(x) (q, b) of every column of ``X`` (d, b), sparse if it is, which needs "spherical"."""
     d, b = X.shape
     if sp.issparse(X):
         norms = np.asarray(X.multiply(X).sum(axis=0)).reshape(1, b)
         return sp.vstack([np.ones((1, b), dtype=X.dtype), X, norms.astype(X.dtype)], format="csc")
     xp = namespace(X)
-    Z = xp.empty((width(d, kind), b), dtype=X.dtype, device=X.device) if out is None else out
+    Z = xp.empty((width(d, kind), b), dtype=X.dtype, device=X.device)
     Z[0, :] = 1.0
     Z[1 : d + 1, :] = X
     if kind == "spherical":
