@@ -104,7 +104,9 @@ class Objects:
         """Objects with weights (n,) or None, and what the user knows of some rows."""
         total = float(X.shape[0] if weights is None else weights.sum())
         positive = float(X.shape[0] if weights is None else (weights > 0).sum())
-        linked = None if known is None else LinkedRows.of(known, X, weights)
+        linked = None
+        if known is not None and known.links is not None:
+            linked = LinkedRows.of(known, X, weights)
         free = None if linked is None else linked.free(X.shape[0])
         return cls(X, weights, total, max(total, positive), linked, (free, *columns))
 
