@@ -39,7 +39,7 @@ from ..engine.search import Objects
 from ..engine.starts import SCREEN, Sample
 from ..numerics import seeding
 from ..numerics.coordinates import Coordinates
-from ..numerics.distances import columns_or_given
+from ..numerics.distances import weighted_columns
 
 LEAN = 2.0  # weight, in objects, of the pooled uniquenesses in those of each part
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -104,9 +104,7 @@ def summarize_complete(
 ) -> Stats:
     """Sums over a block of rows (b, d), with memberships (b, k) if they are ``given``."""
     joint, F = expect(X, at)
-    R, level = columns_or_given(joint, given)
-    if weights is not None:
-        R, level = R * weights, level * weights
+    R, level = weighted_columns(joint, weights, given)
     k, d, q = at.state.loadings.shape
     means, mass = at.state.means, R.sum(axis=1)
     total = R @ X
@@ -277,9 +275,7 @@ def summarize_seen(
     """Sums over a block of rows (b, d), with memberships (b, k) if they are ``given``."""
     seen, (b, d) = (~np.isnan(X)).astype(np.float64), X.shape
     joint, *each = zip(*(_expect_seen(X, state, j) for j in range(len(state.weights))), strict=True)
-    R, level = columns_or_given(np.stack(joint), given)
-    if weights is not None:
-        R, level = R * weights, level * weights
+    R, level = weighted_columns(np.stack(joint), weights, given)
     sums = []
     for r, Y, F, C in zip(R, *each, strict=True):
         weighted = Y * r[:, None]

@@ -24,7 +24,7 @@ from ..conjugate import NormalInverseWishart
 from ..engine.component import Component, Ready
 from ..numerics import distances, families, seeding
 from ..numerics.coordinates import Coordinates
-from ..numerics.distances import columns_or_given
+from ..numerics.distances import weighted_columns
 from . import kernel
 from .incomplete import deconvolved, expected_sums, incomplete_logits, with_errors
 from .kernel import Prior, State, Stats, Whole
@@ -380,9 +380,7 @@ class Gaussian(Component):
         if errors is not None:
             return deconvolved(X, self._inner_errors(errors), weights, ready)
         L, parts = incomplete_logits(X, ready)
-        R, level = columns_or_given(L, given)
-        if weights is not None:
-            R, level = R * weights, level * weights
+        R, level = weighted_columns(L, weights, given)
         return Stats(expected_sums(X, parts, R), float(level.sum()))
 
     def _inner_errors(self, errors: np.ndarray) -> np.ndarray:
@@ -448,17 +446,22 @@ class Gaussian(Component):
             need = 2.0
         else:
             need = 1.0 + 1.0 / d if volume == "V" else 0.0
-        few = state.weights[:k] * count < need * (1.0 - 1e-6)
-        if families.has_one_covariance(self.family):
-            return few
-        if self.coordinates.thinnest <= 100.0 * state.floor:
-            return few
+        return (state.weights[:k] * count < need * (1.0 - 1e-6)) | self._flat(state)
+
+    def _flat(self, state: State) -> np.ndarray:
+        """Which components (k,) have no width in some direction, where the data have one."""
+        k, flat_data = len(state.means), self.coordinates.thinnest <= 100.0 * state.floor
+        if flat_data or families.has_one_covariance(self.family):
+            return np.zeros(k, dtype=bool)
         if not np.isfinite(state.covariances).all():  # nothing is left of this mixture
             return np.ones(k, dtype=bool)
         widths = self._variances(state)
         if widths is None:
             widths = np.linalg.eigvalsh(state.covariances)
-        return few | (widths.min(axis=1) <= 1.5 * state.floor)
+        return widths.min(axis=1) <= 1.5 * state.floor
+
+    def is_flat(self, state: State) -> bool:
+        return bool(self._flat(state).any())
 
     def _variances(self, state: State) -> np.ndarray | None:
         """Variances (k, d) along the axes; None where covariances have axes of their own."""

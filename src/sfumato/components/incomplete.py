@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array.types import Weights
+from ..array.types import ArrayLike, Weights
 from ..numerics import distances, families
 from ..numerics.holes import Independent, Marginal, Patterns
 from . import kernel
@@ -98,3 +98,39 @@ def deconvolved(X: np.ndarray, errors: np.ndarray, weights: Weights, state: Stat
         second = (v.T * R[j]) @ v + (spread + spread.T) / 2.0
         sums[j] = np.concatenate([[mass], R[j] @ v, distances.pack(second[None])[0]])
     return Stats(sums, float(level.sum()))
+
+
+def check_errors(value: ArrayLike, X: Any, d: int) -> np.ndarray:
+    """Error covariances (n, d, d) of the rows of ``X``, out of variances (n, d) or covariances."""
+    if not isinstance(X, np.ndarray) or np.isnan(X).any():
+        raise ValueError("measurement_error needs X as a NumPy array without missing values")
+    n = len(X)
+    try:
+        errors = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"measurement_error must be an array of shape ({n}, {d}), variances, or ({n}, {d}, "
+            f"{d}), covariances; got {value!r}"
+        ) from error
+    if errors.shape not in ((n, d), (n, d, d)):
+        raise ValueError(
+            f"measurement_error must have shape ({n}, {d}), variances, or ({n}, {d}, {d}), "
+            f"covariances; got shape {errors.shape}"
+        )
+    if not np.isfinite(errors).all():
+        raise ValueError(
+            "measurement_error must be finite: leave out objects whose error is not known"
+        )
+    if errors.ndim == 2:
+        errors = errors[:, :, None] * np.eye(d)
+    largest = np.abs(errors).max(initial=0.0)
+    if (np.abs(errors - np.swapaxes(errors, 1, 2)) > 1e-8 * largest).any():
+        raise ValueError("measurement_error must hold symmetric covariances")
+    errors = (errors + np.swapaxes(errors, 1, 2)) / 2.0
+    least = np.linalg.eigvalsh(errors).min(initial=0.0)
+    if least < -1e-10 * largest:
+        raise ValueError(
+            f"measurement_error must hold variances or covariances that are not negative, got "
+            f"{least:g}"
+        )
+    return errors

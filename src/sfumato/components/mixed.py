@@ -32,7 +32,7 @@ from ..engine.component import Component
 from ..engine.search import Objects
 from ..engine.starts import SCREEN, Sample
 from ..numerics import seeding
-from ..numerics.distances import columns_or_given
+from ..numerics.distances import weighted_columns
 
 MEAN_SHARE = 0.01  # of the prior's weight on variances that holds means (Fraley and Raftery 2007)
 
@@ -226,9 +226,7 @@ class Mixed(Component):
     def summarize(
         self, block: Array, weights: Weights, ready: np.ndarray, given: Weights = None
     ) -> Stats:
-        U, level = columns_or_given(self.logits(block, ready), given)
-        if weights is not None:
-            U, level = U * weights, level * weights
+        U, level = weighted_columns(self.logits(block, ready), weights, given)
         return Stats(U @ np.asarray(block), float(level.sum()))
 
     def update(self, stats: Stats, state: State) -> State:

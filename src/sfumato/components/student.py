@@ -28,7 +28,7 @@ from ..array.rows import Rows
 from ..array.types import Array, Weights
 from ..engine.component import Component
 from ..numerics import distances
-from ..numerics.distances import columns_or_given
+from ..numerics.distances import weighted_columns
 from . import kernel
 from .gaussian import Gaussian
 from .incomplete import expected_sums, marginals
@@ -139,9 +139,7 @@ class Student(Gaussian):
         errors: Weights = None,
     ) -> Any:
         parts, joint, delta, seen = self._look(block, ready)
-        R, level = columns_or_given(joint, given)
-        if weights is not None:
-            R, level = R * weights, level * weights
+        R, level = weighted_columns(joint, weights, given)
         nu = (ready.state if isinstance(ready, Ready) else ready).freedom[:, None]
         u = (nu + seen) / (nu + delta)
         expected = digamma((nu + seen) / 2) - np.log((nu + delta) / 2) - u

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .loop import Step
+from .loop import Run, Step, iterate
 
 
 class Extrapolation(NamedTuple):
@@ -119,3 +119,25 @@ class Squarem(NamedTuple):
             return cls(far, (), following, value, stretch), value
 
         return accelerated
+
+
+def climb(
+    step: Step,
+    state: Any,
+    pack: Callable[[Any], np.ndarray] | None,
+    unpack: Callable[[np.ndarray, Any], Any] | None,
+    *,
+    larger: bool,
+    lost: Callable[[Any], bool] | None = None,
+    **limits: Any,
+) -> Run:
+    """A run of ``iterate`` with squared extrapolation; plain where nothing is to ``pack``."""
+    if pack is None or unpack is None:
+        return iterate(step, state, lost=lost, **limits)
+    run = iterate(
+        Squarem.accelerate(step, pack, unpack, larger=larger),
+        Squarem(state),
+        lost=None if lost is None else lambda state: lost(state.settled),
+        **limits,
+    )
+    return run._replace(state=run.state.settled)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,8 @@ from ..array.rows import Rows, one_blas_thread
 from ..array.types import Array, ArrayLike
 from ..array.validation import as_generator, check_n_clusters, check_weights
 from ..data.features import check_features
-from . import acceleration, loop
+from . import loop
+from .acceleration import climb
 from .clusterer import Clusterer
 from .loop import State
 
@@ -72,18 +72,18 @@ class InductiveClusterer(Clusterer):
 
     def _run(self, rows: Rows, state: State, total: float) -> loop.Run:
         """Iterate from one start; ``objective`` of the run is that of its last state."""
-        step = self._step(rows)
         # In float32, rounding alone moves the objective by so much.
         tol = max(self.tol, 5e-7) if "float32" in str(rows.dtype) else self.tol
-        relative_to = None if self._relative else total
-        iterate = partial(loop.iterate, max_iter=self.max_iter, tol=tol, relative_to=relative_to)
-        if hasattr(self, "_pack"):
-            accelerated = acceleration.Squarem.accelerate(
-                step, self._pack, self._unpack, larger=self._larger
-            )
-            run = iterate(accelerated, acceleration.Squarem(state))
-            return run._replace(state=run.state.settled)
-        return iterate(step, state)
+        return climb(
+            self._step(rows),
+            state,
+            getattr(self, "_pack", None),
+            getattr(self, "_unpack", None),
+            larger=self._larger,
+            max_iter=self.max_iter,
+            tol=tol,
+            relative_to=None if self._relative else total,
+        )
 
     def _prepare(self, X: Array, sample_weight: ArrayLike | None) -> Rows:
         """Validated features and weights, centred and scaled where the model needs that."""

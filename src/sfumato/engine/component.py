@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +20,8 @@ from ..array.arrays import to_numpy
 from ..array.rows import Rows, add
 from ..array.types import Array, Weights
 from ..numerics.distances import softmax_columns
-from . import acceleration, loop
+from . import loop
+from .acceleration import climb
 from .linked import LinkedRows, free_weights
 from .loop import State
 
@@ -133,6 +134,10 @@ class Component(ABC):
         """Whether no cluster has collapsed."""
         return not self.failure(state, count)
 
+    def is_flat(self, state: State) -> bool:
+        """Whether a cluster has no width in some direction: no step widens it again."""
+        return False
+
     def has_small(self, state: State, count: float) -> bool:
         """Whether a cluster has so few objects that runs without such clusters are preferred."""
         return False
@@ -169,6 +174,7 @@ class Likelihood:
     total: float
     count: float
     linked: LinkedRows | None = None
+    log_volume: float = 0.0  # what the log-likelihood gains by the change of coordinates
 
     def sum(self, state: State) -> Any:
         """Statistics of all rows at a state; their objective is the log-likelihood."""
@@ -197,20 +203,18 @@ class Likelihood:
         objective = stats.objective + self.component.log_prior(state)
         return self.component.update(stats, state), objective
 
-    def run(self, state: State, max_iter: int, tol: float) -> loop.Run:
-        """Accelerated EM until a step gains less than ``tol`` for each unit of weight."""
+    def run(self, state: State, max_iter: int, tol: float, *, sound: bool = False) -> loop.Run:
+        """Accelerated EM until a step gains less than ``tol`` for each unit of weight; where the
+        end must be ``sound``, no further than to a cluster that has collapsed for good."""
         # A smaller gain for each object is rounding alone.
         tol = max(tol, 2e-6 if "float32" in str(self.rows.dtype) else 1e-13)
         whole = self._whole
         if whole is not None:
             return loop.at_once(lambda: whole.run(state, max_iter, tol * self.total))
-        pack = self.component.pack
-        iterate = partial(loop.iterate, max_iter=max_iter, tol=tol, relative_to=self.total)
-        if pack is None:
-            return iterate(self.step, state)
-        step = acceleration.Squarem.accelerate(self.step, pack, self.component.unpack, larger=True)
-        run = iterate(step, acceleration.Squarem(state))
-        return run._replace(state=run.state.settled)
+        pack, unpack = self.component.pack, self.component.unpack
+        lost = self.component.is_flat if sound else None
+        limits = {"max_iter": max_iter, "tol": tol, "relative_to": self.total}
+        return climb(self.step, state, pack, unpack, larger=True, lost=lost, **limits)
 
     def steps(self, state: State, n_steps: int) -> tuple[Any, float]:
         """The state after some plain steps, and the objective one step before the end."""
@@ -237,16 +241,6 @@ class Likelihood:
         if self.linked is not None:
             U[self.linked.links.rows] = self._couple(ready)[0]
         return U
-
-    @cached_property
-    def log_volume(self) -> float:
-        """What the log-likelihood gains by the change of coordinates, over all rows."""
-
-        def part(block: Array, w: Weights = None, *_: Any) -> tuple[float]:
-            own = np.ones(block.shape[0]) if w is None else to_numpy(w)
-            return (float(np.sum(own * self.component.log_volumes(block))),)
-
-        return float(self.rows.sum(part)[0])
 
     def rating(self, state: State) -> tuple[float, float]:
         """The log-likelihood without the change of coordinates, and the sum of the logarithms of

@@ -31,11 +31,12 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from ..array.arrays import is_numpy, namespace, to_numpy
+from ..array.arrays import namespace, to_numpy
 from ..array.rows import Rows
 from ..array.types import Weights
 from ..data.constraints import Known
 from ..numerics.operators import like
+from ..numerics.simplex import softmax
 
 HARD = 1e6  # pull, in nats, of a pair without a weight: no likelihood of a few objects outweighs it
 MOST_STATES = 4096  # joint states of a piece that are enumerated
@@ -112,7 +113,7 @@ class Linked(NamedTuple):
         kept = A[known, own]
         A[known] = -10.0 * HARD * self.labels.size
         A[known, own] = kept
-        (R, levels), value = _softmax(A), 0.0
+        (R, levels), value = softmax(A.copy()), 0.0
         alone = np.ones(len(A), dtype=bool)
         for same in self.pieces:
             alone[same.units] = False
@@ -128,20 +129,18 @@ class LinkedRows(NamedTuple):
     rows: Rows
 
     @classmethod
-    def of(cls, known: Known, rows: Rows) -> LinkedRows | None:
-        """The linked ones of ``rows``, whose first column holds weights; None without any."""
+    def of(cls, known: Known, X: Any, weights: Weights) -> LinkedRows | None:
+        """The linked ones of the rows of ``X`` with weights (n,); None without any."""
         links = Linked.of(known)
         if links is None:
             return None
-        if not is_numpy(rows.X) or sp.issparse(rows.X):
+        if not (isinstance(X, np.ndarray) or sp.issparse(X)):
             raise ValueError(
                 "must_link, cannot_link and labels of some objects need X as a NumPy array or a "
                 "data frame in memory"
             )
-        given = rows.columns[0]
-        weights = np.ones(links.rows.size) if given is None else given[links.rows]
-        own = Rows(rows.X[links.rows], weights, n_jobs=rows.n_jobs, view=rows.view)
-        return cls(links, own.kept())
+        own = np.ones(links.rows.size) if weights is None else weights[links.rows]
+        return cls(links, Rows(X[links.rows], own))
 
     @property
     def weights(self) -> np.ndarray:
@@ -153,11 +152,11 @@ class LinkedRows(NamedTuple):
         """Known clusters (m,), -1 where unknown."""
         return self.links.labels[self.links.unit]
 
-    def apart(self, rows: Rows) -> Rows:
-        """All rows with one more column (n,): 0 for the linked ones, 1 for the others."""
-        free = np.ones(rows.shape[0])
-        free[self.links.rows] = 0.0
-        return rows.beside(*rows.columns, free)
+    def free(self, n: int) -> np.ndarray:
+        """0 for the linked ones of ``n`` rows, 1 for the others."""
+        found = np.ones(n)
+        found[self.links.rows] = 0.0
+        return found
 
     def couple(self, logits: Callable[[Any], np.ndarray]) -> tuple[np.ndarray, float]:
         """``Linked.couple`` with ``logits`` of blocks."""
@@ -191,15 +190,6 @@ def _pieces(ends: np.ndarray, pull: np.ndarray, size: int) -> tuple[Pieces, ...]
     )
 
 
-def _softmax(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Shares exp(A) of every row, and the logarithms of the sums of exp(A); SciPy's take ten times
-    as long for the few rows of a link."""
-    top = A.max(axis=1, keepdims=True)
-    E = np.exp(A - top)
-    total = E.sum(axis=1, keepdims=True)
-    return E / total, (np.log(total) + top)[:, 0]
-
-
 def _of_pieces(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
     _, s, k = A.shape
     if s * np.log(k) <= np.log(MOST_STATES):
@@ -220,7 +210,7 @@ def _exact(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
                 both = pull[:, a, b, None, None] * np.eye(k)
                 shape = (1,) * a + (k,) + (1,) * (b - a - 1) + (k,) + (1,) * (s - 1 - b)
                 T = T + both.reshape((g, *shape))
-    flat, values = _softmax(T.reshape(g, -1))
+    flat, values = softmax(T.reshape(g, -1))
     P = flat.reshape(T.shape)
     marginals = [P.sum(axis=tuple(c + 1 for c in range(s) if c != a)) for a in range(s)]
     return np.stack(marginals, axis=1), float(values.sum())
@@ -236,7 +226,7 @@ def _mean_field(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
     for _ in range(100):
         before = R.copy()
         for a in range(s):
-            R[a] = _softmax((A[a] + pull[a] @ R)[None])[0][0]
+            R[a] = softmax(A[a] + pull[a] @ R)[0]
         if np.abs(R - before).max() <= 1e-9:
             break
     entropy = -np.sum(R * np.log(np.maximum(R, np.finfo(float).tiny)))

@@ -74,13 +74,15 @@ def iterate(
     relative_to: float | np.ndarray | Callable[[Any], Any] | None = None,
     horizon: float = np.inf,
     settled: Callable[[Any], bool] | None = None,
+    lost: Callable[[Any], bool] | None = None,
 ) -> Run:
     """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to``.
 
     ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the
     objective itself. With several runs, all minimised, a run is given up if at its present pace it
     would not reach the best one within ``horizon`` steps. ``settled(state)``, if given, decides
-    when to stop instead of the objective (see ``Moving``).
+    when to stop instead of the objective (see ``Moving``). ``lost(state)``, asked at every tenth
+    step, says that nothing can come of a run any more.
     """
     report, keeper = _listener.get(), _keeper.get()
     history: list[Any] = []
@@ -88,6 +90,8 @@ def iterate(
         place, state, history = keeper.recall(state)
 
     def done() -> bool:
+        if lost is not None and history and len(history) % 10 == 0 and lost(state):
+            return True
         return settled(state) if settled else _settled(history, tol, relative_to, horizon)
 
     with checkpoints(None):

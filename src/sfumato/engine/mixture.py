@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -138,41 +139,31 @@ class Mixture(Clusterer):
         X = self._read(X, reset=True)
         weights = check_weights(sample_weight, X)
         sizes = self._sizes(X, weights)
-        return self._fit(X, weights, sizes, known_of(must_link, cannot_link, y, X, max(sizes)))
+        return self._fit(X, weights, sizes, Known.of(must_link, cannot_link, y, X, max(sizes)))
 
     def _fit(
         self, X: Array, weights: np.ndarray | None, sizes: list[int], known: Known, *columns: Any
     ) -> Any:
         """Search, and publish what was found."""
-        # Products of so few numbers take one thread by themselves. What larger data do not cut into
-        # blocks is small, too: threads would wait for each other.
-        small = X.shape[0] * X.shape[1] ** 2 <= 2**14
-        with nullcontext() if small else one_blas_thread():
-            return self._searched(X, weights, sizes, known, columns)
-
-    def _searched(
-        self,
-        X: Array,
-        weights: np.ndarray | None,
-        sizes: list[int],
-        known: Known,
-        columns: tuple[Any, ...],
-    ) -> Any:
         if known.labels is not None:  # fewer clusters than known labels have no place for them
             sizes = [k for k in sizes if k > known.labels.max()]
         dtype = _floating(X)
         if isinstance(X, np.ndarray) and X.dtype == np.float32 and len(X) <= SCREEN:
             X = X.astype(np.float64)  # so that rounding does not choose among candidates
-        data = Objects.of(X, weights, known, *columns)
-        seed = int(as_generator(self.random_state).integers(2**63))
-        plan = self._plan(data, seed, fixed=known.labels is not None)
-        if isinstance(self.n_clusters, str):
-            n, most = X.shape[0], self.max_clusters
-            fits = fit_growing(data, sizes, plan, lambda k, tried: more_sizes(k, tried, n, most))
-        else:
-            fits = fit_all(data, sizes, plan)
-        best = on_all(data, choose(fits, self.criterion), plan)
-        self._publish_fit(data, fits, best, dtype, plan)
+        n, d = X.shape
+        # Products of so few numbers take one thread by themselves. What larger data do not cut into
+        # blocks is small, too: threads would wait for each other.
+        with nullcontext() if n * d**2 <= 2**14 else one_blas_thread():
+            data = Objects.of(X, weights, known, *columns)
+            seed = int(as_generator(self.random_state).integers(2**63))
+            plan = self._plan(data, seed, fixed=known.labels is not None)
+            if isinstance(self.n_clusters, str):
+                more = partial(more_sizes, n_objects=n, max_clusters=self.max_clusters)
+                fits = fit_growing(data, sizes, plan, more)
+            else:
+                fits = fit_all(data, sizes, plan)
+            best = on_all(data, choose(fits, self.criterion), plan)
+            self._publish_fit(data, fits, best, dtype, plan)
         if known.links is not None:
             publish_kept(self, known)
         if not isinstance(self.n_clusters, Integral):
@@ -343,12 +334,6 @@ def posterior(X: Array, component: Component, state: State, which: int, *columns
         return found + component.log_volumes(block) if which else found
 
     return component.rows(X, *columns).map(part)
-
-
-def known_of(must_link: Any, cannot_link: Any, y: Any, X: Array, k: int) -> Known:
-    """What the user knows of some objects."""
-    told = any(given is not None for given in (must_link, cannot_link, y))
-    return Known.of(must_link, cannot_link, y, X, k) if told else Known()
 
 
 def _floating(X: Array) -> Any:

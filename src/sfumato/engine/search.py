@@ -21,20 +21,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..array.arrays import to_numpy
 from ..array.rows import Rows
-from ..array.types import Array
+from ..array.types import Array, Weights
 from ..data.constraints import Known, matching
 from ..numerics import seeding
 from ..numerics.distances import softmax_columns
 from . import loop
 from .component import Component, Fit, Likelihood, ModelCandidate, ModelSearch
-from .linked import Linked, LinkedRows
+from .linked import LinkedRows
 from .loop import State
 from .starts import SCREEN, Sample
 
@@ -81,18 +81,19 @@ class Limits(NamedTuple):
     tol: float
     n_short: int = 15
     finalists: int = 4
+    sound: bool = False  # whether runs end where a cluster has collapsed for good
 
 
 @dataclass(frozen=True, eq=False)
 class Objects:
-    """What is fitted: features, weights, linked rows with features and weights of their own, and
-    further columns. ``total`` and ``count`` are as in ``Likelihood``."""
+    """What is fitted: features, weights, linked rows, and further columns, the first of which is 0
+    for linked rows. ``total`` and ``count`` are as in ``Likelihood``."""
 
     X: Array
     weights: np.ndarray | None
     total: float
     count: float
-    linked: tuple[Linked, np.ndarray, np.ndarray] | None = None
+    linked: LinkedRows | None = None
     columns: tuple[Any, ...] = ()
     _rows: dict[Any, Any] = field(default_factory=dict, compare=False)
 
@@ -103,31 +104,23 @@ class Objects:
         """Objects with weights (n,) or None, and what the user knows of some rows."""
         total = float(X.shape[0] if weights is None else weights.sum())
         positive = float(X.shape[0] if weights is None else (weights > 0).sum())
-        if known is None or known.links is None:
-            return cls(X, weights, total, max(total, positive), None, (None, *columns))
-        if not (isinstance(X, np.ndarray) or sp.issparse(X)):
-            raise ValueError(
-                "must_link, cannot_link and labels of some objects need X as a NumPy array or a "
-                "data frame in memory"
-            )
-        links, free = Linked.of(known), np.ones(X.shape[0])
-        assert links is not None
-        free[links.rows] = 0.0
-        own = np.ones(links.rows.size) if weights is None else weights[links.rows]
-        linked = (links, X[links.rows], own)
+        linked = None
+        if known is not None and known.links is not None:
+            linked = LinkedRows.of(known, X, weights)
+        free = None if linked is None else linked.free(X.shape[0])
         return cls(X, weights, total, max(total, positive), linked, (free, *columns))
 
     def likelihood(self, component: Component) -> Likelihood:
         """The likelihood on these objects; components that see rows alike share them."""
         if component.key not in self._rows:
             rows = component.rows(self.X, self.weights, *self.columns).kept()
-            linked = None
-            if self.linked is not None:
-                links, X, weights = self.linked
-                linked = LinkedRows(links, component.rows(X, weights).kept())
-            self._rows[component.key] = rows, linked
-        rows, linked = self._rows[component.key]
-        return Likelihood(component, rows, self.total, self.count, linked)
+            linked = self.linked
+            if linked is not None:
+                own = component.rows(linked.rows.X, linked.weights).kept()
+                linked = linked._replace(rows=own)
+            self._rows[component.key] = rows, linked, _log_volume(component, rows)
+        rows, linked, volume = self._rows[component.key]
+        return Likelihood(component, rows, self.total, self.count, linked, volume)
 
     def few(self, seed: int) -> Objects:
         """All objects, or a sample of them drawn by weight, each of weight one, in float64."""
@@ -150,6 +143,16 @@ class Objects:
         return replace(self, X=X, weights=None, total=size, count=size, columns=columns, _rows={})
 
 
+def _log_volume(component: Component, rows: Rows) -> float:
+    """What the log-likelihood of all rows gains by the change of coordinates."""
+
+    def part(block: Array, w: Weights = None, *_: Any) -> tuple[float]:
+        own = np.ones(block.shape[0]) if w is None else to_numpy(w)
+        return (float(np.sum(own * component.log_volumes(block))),)
+
+    return float(rows.sum(part)[0])
+
+
 class Plan(NamedTuple):
     """What a search needs beside the objects: ``components(k)``, the candidates of ``k`` clusters,
     the simplest first, and ``sample(objects)``, the objects for starts."""
@@ -166,7 +169,7 @@ class Plan(NamedTuple):
 
     def limits(self, tol: float, finalists: int = 1) -> Limits:
         """Limits of a run of a search."""
-        return Limits(self.max_iter, tol, EFFORT.search_steps, finalists)
+        return Limits(self.max_iter, tol, EFFORT.search_steps, finalists, sound=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -486,7 +489,8 @@ def best_run(
 
     The first state goes to convergence whatever short runs say, unless there is an ``incumbent``.
     """
-    runs = [likelihood.run(states[0], limits.max_iter, limits.tol)] if incumbent is None else []
+    run = partial(likelihood.run, max_iter=limits.max_iter, tol=limits.tol, sound=limits.sound)
+    runs = [run(states[0])] if incumbent is None else []
     left = list(states[1:]) if incumbent is None else list(states)
     # A few starts often agree already; only where they do not, all others are tried. With few
     # objects steps are cheap and optima many: then agreement proves nothing.
@@ -498,7 +502,7 @@ def best_run(
             continue
         n_short = min(limits.n_short, EFFORT.probe_steps) if certify and not i else limits.n_short
         for state in _short(likelihood, group, n_short)[: limits.finalists]:
-            runs.append(likelihood.run(state, limits.max_iter, limits.tol))
+            runs.append(run(state))
             agreed = certify and _agree(runs, EFFORT.same * likelihood.total)
             if agreed:
                 break

@@ -20,10 +20,8 @@ Where the lesser is negligible, groups are merged by their traces alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -88,10 +86,10 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Hierarchy:
-    """First groups (n,) of objects, and the groups (m,) of these for every number of groups."""
+    """First groups (n,) of objects, and the pairs (m - 1, 2) of these in the order of merges."""
 
     first: np.ndarray
-    groups: Callable[[int], Any]
+    pairs: np.ndarray
 
     @classmethod
     def of(cls, X: np.ndarray, weights: np.ndarray) -> Hierarchy:
@@ -110,32 +108,27 @@ class Hierarchy:
         if _only_traces(Z, weights, float(squares.max())):
             own = np.sum((Z - mean[first]) ** 2, axis=1)
             traces = np.bincount(first, weights * own)
-            every = set(range(1, len(mass) + 1))
             tiny = np.finfo(float).tiny
 
             def cost(N: np.ndarray, trace: np.ndarray) -> np.ndarray:
                 return N * np.log(np.maximum((trace + a) / N, tiny))
 
-            return cls(first, seeding.merge(mass, mean, traces, cost, every).get)
+            return cls(first, seeding.merge(mass, mean, traces, cost))
         scatter = np.zeros((len(mass), Z.shape[1], Z.shape[1]))
         if len(mass) < len(Z):
             scatter = np.stack([(Z.T * row) @ Z for row in share])
             scatter -= mass[:, None, None] * mean[:, :, None] * mean[:, None, :]
         groups = (np.array(part, dtype=np.float64, order="C") for part in (mass, mean, scatter))
-        pairs = native("agglomerate").merges(*groups, a, 1)
-        return cls(first, partial(_merged, pairs))
+        return cls(first, native("agglomerate").merges(*groups, a, 1))
 
     def labels(self, k: int) -> np.ndarray | None:
         """Labels (n,) of ``k`` groups; None where there are not so many."""
-        return None if k > self.first.max() + 1 else self.groups(k)[self.first]
-
-
-def _merged(pairs: np.ndarray, k: int) -> np.ndarray:
-    """Groups (m,) of m first groups after the merges that leave ``k``."""
-    group = np.arange(len(pairs) + 1)
-    for i, j in pairs[: len(group) - k]:
-        group[group == j] = i
-    return np.unique(group, return_inverse=True)[1]
+        group = np.arange(len(self.pairs) + 1)
+        if k > len(group):
+            return None
+        for i, j in self.pairs[: len(group) - k]:
+            group[group == j] = i
+        return np.unique(group, return_inverse=True)[1][self.first]
 
 
 def _only_traces(Z: np.ndarray, weights: np.ndarray, farthest: float) -> bool:

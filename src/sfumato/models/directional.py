@@ -27,7 +27,7 @@ from ..engine.mixture import Mixture
 from ..engine.search import Objects, Plan
 from ..engine.starts import SCREEN, Sample
 from ..numerics import seeding
-from ..numerics.distances import columns_or_given, unit_rows
+from ..numerics.distances import unit_rows, weighted_columns
 from ..selection.automatic import AutomaticMixture
 
 __all__ = ["DirectionalMixture"]
@@ -131,9 +131,7 @@ class Directions(Component):
     ) -> Stats:
         """Masses and sums of directions."""
         X = np.asarray(block)
-        R, level = columns_or_given(self.logits(X, ready), given)
-        if weights is not None:
-            R, level = R * weights, level * weights
+        R, level = weighted_columns(self.logits(X, ready), weights, given)
         return Stats(R.sum(axis=1), R @ X, float(level.sum()))
 
     def update(self, stats: Stats, state: State | None) -> State:

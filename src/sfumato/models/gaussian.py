@@ -15,6 +15,7 @@ from ..array.rows import Rows, has_holes
 from ..array.types import Array, ArrayLike, RandomState
 from ..array.validation import check_choice, check_number, check_weights
 from ..components.gaussian import Gaussian, Measured, Start, check_start, read_start
+from ..components.incomplete import check_errors
 from ..components.kernel import LOG_2PI, State
 from ..conjugate import NormalInverseWishart
 from ..data.constraints import Known
@@ -22,7 +23,7 @@ from ..data.features import check_features, observed_only
 from ..engine.base import blended
 from ..engine.component import Component, Fit, Likelihood
 from ..engine.loop import Run
-from ..engine.mixture import Mixture, known_of, posterior
+from ..engine.mixture import Mixture, posterior
 from ..engine.search import Objects, Plan, on_all
 from ..engine.starts import feature_sample
 from ..numerics import families
@@ -293,8 +294,9 @@ class GaussianMixture(AutomaticMixture, Mixture):
             )
         if measurement_error is None:
             return self._fit(X, weights, sizes, known)
-        self._check_with_errors(X, known)
-        return self._fit(X, weights, sizes, known, check_errors(measurement_error, *X.shape))
+        errors = check_errors(measurement_error, X, X.shape[1])
+        self._check_with_errors(known)
+        return self._fit(X, weights, sizes, known, errors)
 
     def _known(self, y: Any, links: tuple[Any, Any], X: Array, k: int) -> Known:
         """What the user knows of some objects."""
@@ -305,7 +307,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
                 f"y has {len(y)} labels for {X.shape[0]} objects: give one label per object, -1 "
                 "where it is unknown"
             )
-        known = known_of(*links, y, X, k)
+        known = Known.of(*links, y, X, k)
         self._classes = None
         if known.labels is not None and y.dtype.kind in "iu":
             self._classes = np.unique(y[y != -1])
@@ -339,10 +341,8 @@ class GaussianMixture(AutomaticMixture, Mixture):
         unit = np.where(low == 0, 1.0, np.clip(np.abs(low), 1e-100, 1e100))
         return Constant(np.flatnonzero(varies), low, self.regularization * unit**2)
 
-    def _check_with_errors(self, X: Array, known: Known) -> None:
+    def _check_with_errors(self, known: Known) -> None:
         """Refuse what cannot be combined with known errors."""
-        if not isinstance(X, np.ndarray) or np.isnan(X).any():
-            raise ValueError("measurement_error needs X as a NumPy array without missing values")
         given = read_start(self.init)
         frozen = None if given is None else given.frozen or None
         others = {"noise": self.noise, "frozen": frozen, "links or y": known.links}
@@ -491,9 +491,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
             return None
         if self._state.noise is not None:
             raise ValueError("measurement_error cannot be combined with noise: leave it out")
-        if not isinstance(X, np.ndarray) or np.isnan(X).any():
-            raise ValueError("measurement_error needs X as a NumPy array without missing values")
-        errors = check_errors(measurement_error, len(X), self.n_features_in_)
+        errors = check_errors(measurement_error, X, self.n_features_in_)
         if self._constant is None:
             return errors
         return errors[:, self._constant.varying][:, :, self._constant.varying]
@@ -631,36 +629,3 @@ def average_over(
         members.append(Member(float(weights[i]), component, fit.run.state, columns))
         parts.append(U)
     return tuple(members), averaged(tuple(members), parts)
-
-
-def check_errors(value: ArrayLike, n: int, d: int) -> np.ndarray:
-    """Error covariances (n, d, d) out of variances (n, d) or covariances."""
-    try:
-        errors = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"measurement_error must be an array of shape ({n}, {d}), variances, or ({n}, {d}, "
-            f"{d}), covariances; got {value!r}"
-        ) from error
-    if errors.shape not in ((n, d), (n, d, d)):
-        raise ValueError(
-            f"measurement_error must have shape ({n}, {d}), variances, or ({n}, {d}, {d}), "
-            f"covariances; got shape {errors.shape}"
-        )
-    if not np.isfinite(errors).all():
-        raise ValueError(
-            "measurement_error must be finite: leave out objects whose error is not known"
-        )
-    if errors.ndim == 2:
-        errors = errors[:, :, None] * np.eye(d)
-    largest = np.abs(errors).max(initial=0.0)
-    if (np.abs(errors - np.swapaxes(errors, 1, 2)) > 1e-8 * largest).any():
-        raise ValueError("measurement_error must hold symmetric covariances")
-    errors = (errors + np.swapaxes(errors, 1, 2)) / 2.0
-    least = np.linalg.eigvalsh(errors).min(initial=0.0)
-    if least < -1e-10 * largest:
-        raise ValueError(
-            f"measurement_error must hold variances or covariances that are not negative, got "
-            f"{least:g}"
-        )
-    return errors

@@ -29,14 +29,14 @@ def width(d: int, kind: str) -> int:
     return 1 + d + {"spherical": 1, "diag": d, "full": d * (d + 1) // 2}[kind]
 
 
-def features(X: Any, kind: str, out: np.ndarray | None = None) -> Any:
+def features(X: Any, kind: str) -> Any:
     """z(x) (q, b) of every column of ``X`` (d, b), sparse if it is, which needs "spherical"."""
     d, b = X.shape
     if sp.issparse(X):
         norms = np.asarray(X.multiply(X).sum(axis=0)).reshape(1, b)
         return sp.vstack([np.ones((1, b), dtype=X.dtype), X, norms.astype(X.dtype)], format="csc")
     xp = namespace(X)
-    Z = xp.empty((width(d, kind), b), dtype=X.dtype, device=X.device) if out is None else out
+    Z = xp.empty((width(d, kind), b), dtype=X.dtype, device=X.device)
     Z[0, :] = 1.0
     Z[1 : d + 1, :] = X
     if kind == "spherical":
@@ -105,11 +105,13 @@ def softmax_columns(logits: Array) -> tuple[Any, Any]:
     return logits, total
 
 
-def columns_or_given(logits: Array, given: np.ndarray | None) -> tuple[Any, Any]:
-    """``softmax_columns``, or memberships (b, k) that are given, as columns, with zeros (b,)."""
-    if given is None:
-        return softmax_columns(logits)
-    return given.T, np.zeros(len(given))
+def weighted_columns(
+    logits: Array, weights: Weights, given: np.ndarray | None = None
+) -> tuple[Any, Any]:
+    """``softmax_columns`` times weights (b,), or memberships (b, k) that are ``given``, as columns,
+    with zeros (b,)."""
+    R, level = softmax_columns(logits) if given is None else (given.T, np.zeros(len(given)))
+    return (R, level) if weights is None else (R * weights, level * weights)
 
 
 def unit_rows(Z: Any) -> Any:

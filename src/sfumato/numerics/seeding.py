@@ -123,48 +123,36 @@ def unit(weights: np.ndarray) -> float:
 def merge(
     mass: np.ndarray,
     mean: np.ndarray,
-    scatter: np.ndarray,
+    trace: np.ndarray,
     cost: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    sizes: set[int],
-) -> dict[int, np.ndarray]:
-    """Group (m,) of every one of m first groups, for all wanted numbers of groups.
+) -> np.ndarray:
+    """Pairs (m - 1, 2) of groups in the order in which they are merged, each into the first one.
 
-    Merges the pair that raises the sum of ``cost(mass, scatter)`` over groups least, again and
-    again. ``mass`` (m,), ``mean`` (m, d) and ``scatter`` (m, d, d) of the groups are written to;
-    traces (m,) take the place of ``scatter`` where the cost needs no more.
+    Merges the pair that raises the sum of ``cost(mass, trace)`` over groups least, again and
+    again. ``mass`` (m,), ``mean`` (m, d) and the traces of the scatter (m,) are written to.
     """
 
-    def union(a: Any, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def union(a: Any, others: Any) -> tuple[np.ndarray, np.ndarray]:
         N = mass[a] + mass[others]
         gap, share = mean[others] - mean[a], mass[a] * mass[others] / N
-        if scatter.ndim == 1:
-            return N, scatter[a] + scatter[others] + share * np.sum(gap * gap, axis=1)
-        between = share[:, None, None] * gap[:, :, None] * gap[:, None, :]
-        return N, scatter[a] + scatter[others] + between
+        return N, trace[a] + trace[others] + share * np.sum(gap * gap, axis=1)
 
     m = len(mass)
-    group, alive = np.arange(m), np.ones(m, dtype=bool)
-    own = cost(mass, scatter)
-    rise = np.full((m, m), np.inf)
-    first, second = np.triu_indices(m, 1)
-    step = max(m, 2**18 // max(1, mean.shape[1] ** 2))  # pairs whose scatter is held at once
-    for start in range(0, len(first), step):
-        one, two = first[start : start + step], second[start : start + step]
+    alive, own, rise = np.ones(m, dtype=bool), cost(mass, trace), np.full((m, m), np.inf)
+    for one in range(m):
+        two = np.arange(one + 1, m)
         rise[one, two] = rise[two, one] = cost(*union(one, two)) - own[one] - own[two]
-    found = {m: group.copy()} if m in sizes else {}
-    for k in range(m - 1, min(sizes) - 1, -1):
-        a, b = divmod(int(np.argmin(rise)), m)
-        N, W = union(a, np.array([b]))
+    pairs = np.empty((max(m - 1, 0), 2), dtype=np.intp)
+    for pair in pairs:
+        pair[:] = a, b = divmod(int(np.argmin(rise)), m)
+        N, W = union(a, [b])
         mean[a] = (mass[a] * mean[a] + mass[b] * mean[b]) / N[0]
-        mass[a], scatter[a], alive[b] = N[0], W[0], False
-        group[group == b] = a
+        mass[a], trace[a], alive[b] = N[0], W[0], False
         own[a] = cost(N, W)[0]
         rise[b, :] = rise[:, b] = np.inf
         others = np.flatnonzero(alive & (np.arange(m) != a))
         rise[a, others] = rise[others, a] = cost(*union(a, others)) - own[a] - own[others]
-        if k in sizes:
-            found[k] = np.unique(group, return_inverse=True)[1]
-    return found
+    return pairs
 
 
 def cut(tree: np.ndarray, n_clusters: int) -> np.ndarray:

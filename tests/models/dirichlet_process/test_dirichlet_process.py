@@ -470,6 +470,18 @@ def test_one_link_apart_divides_one_cloud_and_drawn_sets_of_links_are_kept():
         np.testing.assert_array_equal(np.equal(*model.labels_[pairs].T), same)
 
 
+def test_links_of_sparse_rows_are_those_of_dense_ones():
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.poisson([5, 1, 1], (40, 3)), rng.poisson([1, 5, 1], (40, 3))])
+    links = {"must_link": [[0, 41], [2, 3]], "cannot_link": [[0, 1]]}
+    dense, sparse = (
+        make(component=DirichletMultinomial).fit(rows, **links)
+        for rows in (X.astype(float), sp.csr_array(X.astype(float)))
+    )
+    np.testing.assert_allclose(sparse.memberships_, dense.memberships_, atol=1e-9)
+    assert sparse.labels_[0] == sparse.labels_[41] != sparse.labels_[1]
+
+
 def test_links_need_the_variational_form():
     with pytest.raises(ValueError, match="links need inference='variational'"):
         make("gibbs").fit(blobs(30)[0], must_link=[[0, 1]])

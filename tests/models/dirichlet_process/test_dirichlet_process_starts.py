@@ -195,7 +195,7 @@ def test_only_clusters_of_units_that_a_link_keeps_apart_may_not_be_merged():
         kernel.Concentration(1.0, 1.0),
         component_of(X),
     )
-    links = LinkedRows.of(Known.of(None, [[0, 1], [1, 2]], None, X, 3), rows)
+    links = LinkedRows.of(Known.of(None, [[0, 1], [1, 2]], None, X, 3), rows.X, rows.columns[0])
     search = ascent(component, rows, prior)._replace(links=links)
     Z, R = component.features(X), (y == np.arange(3)[:, None]) * 1.0
     state = kernel.update(component, R @ Z.T, R.sum(axis=1), prior, prior)

@@ -15,7 +15,8 @@ from ...array.types import Array, ArrayLike, RandomState
 from ...array.validation import check_number, check_weights
 from ...array.warn import warn
 from ...data.features import check_features, refuse_tensors
-from ...engine import acceleration, loop
+from ...engine import loop
+from ...engine.acceleration import climb
 from ...engine.base import InductiveClusterer
 from ...engine.clusterer import plain_features
 from ...numerics import contingency
@@ -182,8 +183,8 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
     def _run(self, rows: Rows, state: kernel.Bottleneck, total: float) -> loop.Run:
         if np.isinf(self.beta):
             return self._sequence(rows, state)
-        first, plain = state, self._step(rows)
-        step = acceleration.Squarem.accelerate(plain, kernel.pack, kernel.unpack, larger=False)
+        first, step = state, self._step(rows)
+        limits: dict[str, Any] = {"max_iter": self.max_iter, "relative_to": 1.0}
         for beta in self._levels():
             # A little of the start is mixed in, so that clusters that coincide can separate again.
             weights, distributions = (
@@ -192,11 +193,10 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
             state = kernel.Bottleneck(weights, distributions, beta)
             # Solutions on the way only start the next one.
             tol = self.tol if beta == self.beta else max(self.tol, 1e-6)
-            begin = acceleration.Squarem(state)
-            run = loop.iterate(step, begin, max_iter=self.max_iter, tol=tol, relative_to=1.0)
-            state = run.state.settled
+            run = climb(step, state, kernel.pack, kernel.unpack, larger=False, tol=tol, **limits)
+            state = run.state
             self._visited.append(self._information(rows, state)[:2])
-        return run._replace(state=state)
+        return run
 
     def _levels(self) -> np.ndarray:
         """Values of beta, each at most half as large again as the one before."""

@@ -193,7 +193,7 @@ class DirichletProcessMixture(Clusterer):
             known = Known.of(must_link, cannot_link, y, X, X.shape[0])
             rows, component = self._prepare(X, sample_weight, prior, known)
             # Clusters change places during a fit: labels only say which rows belong together.
-            links = LinkedRows.of(known._replace(labels=None), rows)
+            links = LinkedRows.of(known._replace(labels=None), X, rows.columns[0])
         except (ValueError, TypeError):
             self._forget()
             raise

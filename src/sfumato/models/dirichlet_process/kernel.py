@@ -220,6 +220,7 @@ class Process:
     prior: Concentration
     linked: bool  # links may ask for several empty clusters at once
     pack: ClassVar[None] = None  # steps are not extrapolated
+    unpack: ClassVar[None] = None
 
     def whole(self, rows: Rows) -> None:
         """No native runner."""

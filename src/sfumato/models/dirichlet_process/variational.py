@@ -126,8 +126,9 @@ class Ascent(NamedTuple):
     def _steps(self, state: kernel.State, max_iter: int) -> loop.Run:
         """Coordinate ascent without merges."""
         process: Any = kernel.Process(self.component, self.prior, self.links is not None)
-        rows = self.rows if self.links is None else self.links.apart(self.rows)
-        total = weight_of(self.rows)
+        rows, total = self.rows, weight_of(self.rows)
+        if self.links is not None:
+            rows = rows.beside(*rows.columns, self.links.free(rows.shape[0]))
         return Likelihood(process, rows, total, total, self.links).run(state, max_iter, self.tol)
 
     def log_base(self) -> float:
