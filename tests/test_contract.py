@@ -197,6 +197,11 @@ def test_float32_in_float32_out(case, copies):
     assert model.memberships_.dtype == np.float32
     np.testing.assert_allclose(model.memberships_.sum(axis=1), 1, atol=1e-6)
     assert model.predict_proba(evidence[:5].astype(np.float32)).dtype == np.float32
+    if not copies:  # the same clusters as in double precision, wherever those are clear
+        double = fitted(case).memberships_
+        found = ms.align(model.memberships_, double)
+        clear = ms.margin(double) > 0.25
+        np.testing.assert_array_equal(found[clear].argmax(axis=1), double[clear].argmax(axis=1))
 
 
 @subset(lambda case: case.kind == "similarity" and isinstance(case.evidence, np.ndarray))
@@ -373,8 +378,9 @@ def test_one_object_and_identical_objects(case):
         model.fit(np.ones((1, 3)))
         np.testing.assert_allclose(model.memberships_, [[1.0]])
         same = case.fit(evidence=np.ones((12, 3)))
-    assert np.isfinite(same.memberships_).all()
     np.testing.assert_allclose(same.memberships_.sum(axis=1), 1, atol=1e-12)
+    if case.name != "consensus-ensemble":  # hard labelings have to part what is equal
+        np.testing.assert_allclose(same.memberships_, same.memberships_[[0] * 12], atol=1e-9)
 
 
 @every

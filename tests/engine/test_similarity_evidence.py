@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from sfumato.engine.similarity_evidence import measured
+from sfumato.engine.similarity_evidence import isolated, measured, similarity_of_distances
 
 
 @pytest.mark.parametrize("size", [1e-21, 1e21])
@@ -24,3 +25,41 @@ def test_weights_of_pairs_are_made_symmetric(size):
     dense, pairs = measured(W, size * Q)
     np.testing.assert_allclose(pairs / size, [[1, 4, 0], [4, 1, 2], [0, 2, 1]], rtol=1e-12)
     np.testing.assert_array_equal(dense, np.where(np.isnan(W), W.T, W))
+
+
+def test_distances_are_scaled_by_the_neighbours_of_both_objects():
+    X = np.random.default_rng(0).normal(size=(9, 2)) * np.arange(1, 10)[:, None]
+    D = np.linalg.norm(X[:, None] - X, axis=2)
+    W, scales = similarity_of_distances(D, n_neighbors=3)
+    np.testing.assert_allclose(scales, [np.sort(row)[3] for row in D])  # itself comes first
+    expected = [
+        [np.exp(-(D[i, j] ** 2) / (scales[i] * scales[j])) for j in range(9)] for i in range(9)
+    ]
+    np.testing.assert_allclose(W, expected, rtol=1e-12)
+    new = np.linalg.norm(np.ones((2, 1, 2)) - X, axis=2) * np.array([[1.0], [2.0]])
+    found, own = similarity_of_distances(new, scales, n_neighbors=3)
+    np.testing.assert_allclose(own, np.sort(new, axis=1)[:, 2])
+    np.testing.assert_allclose(found, np.exp(-(new**2) / np.outer(own, scales)), rtol=1e-12)
+    with pytest.raises(ValueError, match=r"must be \(n_new, 9\), got shape \(2, 8\)"):
+        similarity_of_distances(new[:, :8], scales)
+
+
+def test_the_distance_of_one_object_says_nothing():
+    W, scales = similarity_of_distances(np.zeros((1, 1)))
+    np.testing.assert_array_equal(W, [[1.0]])
+    np.testing.assert_array_equal(scales, [1.0])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_an_object_is_isolated_by_its_own_row(form):
+    W = np.eye(4)
+    W[0, 1] = W[2, 1] = -1.0
+    np.testing.assert_array_equal(isolated(form(W)), [False, True, False, True])
+
+
+def test_a_similarity_of_zero_links_nothing_however_much_its_pair_weighs():
+    W, pairs = np.zeros((3, 3)), np.ones((3, 3))
+    W[0, 1] = W[1, 0] = 1.0
+    np.testing.assert_array_equal(isolated(W, pairs), [False, False, True])
+    pairs[0, 1] = pairs[1, 0] = 0.0
+    assert isolated(W, pairs).all()

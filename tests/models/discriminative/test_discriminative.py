@@ -391,7 +391,7 @@ def with_gap(values, gap):
         with_gap(NAMES, None).tolist(),
         with_gap(NAMES, np.nan).tolist(),
         np.where(FLOWERS[1] == 1, np.nan, 0.0),
-        np.where(FLOWERS[1] == 1, np.datetime64("NaT"), np.datetime64("2020-01-01")),
+        np.where(FLOWERS[1] == 1, np.datetime64("NaT", "D"), np.datetime64("2020-01-01")),
     ],
 )
 def test_missing_classes_are_named(y):

@@ -142,7 +142,7 @@ def test_one_cluster_and_as_many_as_objects(method, n, rng):
 
 
 def test_components_are_clusters():
-    W = sp.block_diag([np.ones((n, n)) for n in (4, 7, 5)], format="csr")
+    W = sp.block_diag([sp.coo_array(np.ones((n, n))) for n in (4, 7, 5)], format="csr")
     model = precomputed(3).fit(W)
     assert matched_accuracy(np.repeat([0, 1, 2], [4, 7, 5]), model.labels_) == 1
     with pytest.warns(EvidenceWarning, match="more than n_clusters=2 unconnected pieces"):
