@@ -1,10 +1,13 @@
 """Advice before and after a fit: one sentence for one cause, and silence on clean tables."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from sfumato.cli.evidence import advice, explained_by_one
+from sfumato.cli.terminal import Terminal
 from sfumato.io import Roles, read
 
 CAUSES = [
@@ -74,3 +77,21 @@ def test_one_column_may_explain_the_clusters(tmp_path):
     labels = np.tile([0, 1, 2], 30)
     assert "'ward' alone tells the cluster of 100%" in explained_by_one(table, labels)[0]
     assert explained_by_one(table, rng.permutation(labels)) == []
+
+
+def test_several_columns_of_one_cause_are_one_sentence(tmp_path):
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"x": rng.normal(size=60)})
+    frame = frame.assign(a=rng.integers(1, 3, 60), b=rng.integers(1, 4, 60))
+    frame = frame.assign(region=list("nesw") * 15, colour=["red", "blue"] * 30)
+    codes, classes = advice(_read(frame, tmp_path / "t.csv"))
+    assert codes.startswith("'a', 'b' hold few whole numbers")
+    assert classes.startswith("'region', 'colour' may hold known classes: --class-column region ")
+
+
+def test_warnings_name_the_options_of_the_command_line(capsys):
+    with Terminal().heard() as said:
+        warnings.warn("try n_clusters='auto' or more max_iter=50; n_clusters is 3", stacklevel=1)
+        warnings.warn("no number of clusters stands out: one is the answer", stacklevel=1)
+    assert said == ["try --clusters auto or more --set max_iter=50; --clusters is 3"]
+    assert capsys.readouterr().err == f"sfumato: warning: {said[0]}\n"

@@ -266,10 +266,13 @@ def show(result: Result, terminal: Terminal) -> None:
     title = f"{summary['n_objects']:,} objects in {what} ({summary['model']})"
     terminal.table(title, ["cluster", "objects", "soft size", "certainty", "most typical"], rows)
     terminal.say(f"Verdict: {summary['verdict']['text']}")
+    if k == 1:
+        return  # nothing tells one cluster from others, and no object is shared
     for row, cluster in zip(rows, summary.get("clusters") or [], strict=False):
         terminal.say(f"{'' if row[0] == 'noise' else 'cluster '}{row[0]}: {cluster['sentence']}.")
     if tree := summary.get("tree"):
-        terminal.say(f"A small decision tree reproduces {tree['accuracy']:.0%} of the clusters.")
+        right = f"{tree['accuracy']:.0%}"
+        terminal.say(f"A few rules in the report tell the cluster of {right} of the objects.")
     _show_levels(summary, terminal)
     between = (
         f"{found['shared']:,} object{'' if found['shared'] == 1 else 's'} shared by two clusters"

@@ -69,16 +69,20 @@ class Terminal:
 
     @contextmanager
     def heard(self) -> Iterator[list[str]]:
-        """Collect and show warnings; those of the structure test are left to the verdict."""
+        """Collect and show warnings in the words of the command line.
+
+        What the structure test and the search for a number say is left to the verdict.
+        """
         said: list[str] = []
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield said
+        judged = (PREFIX, "no number of clusters stands out")
         said += dict.fromkeys(
-            text
+            _as_options(text)
             for warning in caught
             if issubclass(warning.category, UserWarning)
-            and not (text := str(warning.message)).startswith(PREFIX)
+            and not (text := str(warning.message)).startswith(judged)
         )
         for text in said:
             self.remark(f"warning: {text}")
@@ -124,6 +128,18 @@ class Terminal:
 def finite(value: Any) -> Any:
     """A number as JSON takes it: None for NaN and infinity."""
     return value if math.isfinite(value) else None
+
+
+def _as_options(text: str) -> str:
+    """A message in which parameters of models are named as the options that set them."""
+    options = {"n_clusters": "--clusters ", "random_state": "--seed ", "sample_weight": ""}
+    set_by = re.compile(r"(?<![\w.(-])([a-z]+(?:_[a-z]+)+|noise|init)=(\"[^\"]*\"|'[^']*'|[\w.]+)")
+
+    def renamed(found: re.Match[str]) -> str:
+        option = options.get(found[1], f"--set {found[1]}=")
+        return option + found[2].strip("\"'") if option else found[0]
+
+    return re.sub(r"\bn_clusters\b", "--clusters", set_by.sub(renamed, text))
 
 
 def _shown(value: object, width: int) -> str:

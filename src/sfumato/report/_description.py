@@ -117,7 +117,7 @@ def _telling_plane(
 ) -> dict[str, Any] | None:
     """The two numbers that together tell the clusters apart best: the least Wilks' lambda."""
     numbers = [column for column in columns if column.codes is None and column.kind != "yes/no"]
-    if len(numbers) < 2:
+    if len(numbers) < 2 or U.shape[1] < 2:
         return None
     values = np.column_stack([np.asarray(column.numbers)[shown] for column in numbers])
     standard = _standardised(values)
@@ -207,7 +207,10 @@ def _components(rows: Any) -> np.ndarray:
 
 
 def rules(columns: Sequence[Column], labels: np.ndarray) -> dict[str, Any] | None:
-    """Rules of a tree of depth 3 at most, and the share of labels that it reproduces, if any."""
+    """Rules of a tree of depth 3 at most, and the share of labels that it reproduces.
+
+    None where it is wrong about more than one object in five: such rules mislead.
+    """
     from sklearn.tree import DecisionTreeClassifier
 
     if not columns or len(np.unique(labels)) < 2:
@@ -223,6 +226,8 @@ def rules(columns: Sequence[Column], labels: np.ndarray) -> dict[str, Any] | Non
         right = float((tree.fit(X, y).predict(X) == y).mean())
         if right >= accuracy + 0.01:
             model, accuracy = tree, right
+    if accuracy < 0.8:
+        return None
     names = [name for group in encoded_names(columns) for name in group]
     hot = [len(group) > 1 for group in encoded_names(columns) for _ in group]
     found = _leaves(model.tree_, 0, {}, names, hot, model.classes_)

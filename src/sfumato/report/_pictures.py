@@ -71,7 +71,7 @@ def _of_objects(U: np.ndarray, labels: Sequence[str], facts: Facts, finest: int)
 
 
 def _of_facts(U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Any) -> Iterator[Plan]:
-    if facts.history is not None and len(facts.history) > 1:
+    if facts.history is not None and len(np.unique(facts.history)) > 1:
         yield "Search", lambda ax: plot.history(facts.history, ax=ax), 3.1, "", ""
     if facts.selection is not None:
         chosen = facts.selection
