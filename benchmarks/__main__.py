@@ -37,14 +37,18 @@ def options(words: list[str] | None = None) -> argparse.Namespace:
     """What was asked for on the command line."""
     known = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(known)}; all if none is named")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"{', '.join(known)}; all if none is named"
+    )
     parser.add_argument(
         "--compare", action="store_true", help="say what is slower by a tenth; write nothing"
     )
     parser.add_argument("--data", metavar="DIR", help="folder of real tables, for quality")
     asked = parser.parse_args(words)
     if unknown := set(asked.names) - set(known):
-        parser.error(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+        parser.error(
+            f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(known)}"
+        )
     asked.names = asked.names or known
     return asked
 

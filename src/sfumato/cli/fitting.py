@@ -28,8 +28,7 @@ from ..io.results import check_target, has_noise, write_memberships, write_resul
 from ..io.saving import Checkpoint, check_checkpoint
 from ..io.written import number
 from .evidence import agreement_of_resamples, explained_by_one, on_one_scale, prepare
-from .models import check_model, first_choice, make, parse_clusters
-from .options import Request
+from .options import Request, check_model, first_choice, make, parse_clusters
 from .stopping import NotConvergedError, StoppedError, damaged, rescued
 from .terminal import Terminal, finite
 
@@ -298,7 +297,7 @@ def automatic(
         estimator.set_params(n_clusters="auto")
     if estimator.chooses_n_clusters in ("auto", "always"):
         return [], None
-    from ..report._facts import curve_of_choice
+    from ..report._page import curve_of_choice
 
     choice, said = _search(estimator, table, model, None, "auto", terminal)
     estimator.set_params(n_clusters=choice.n_clusters)

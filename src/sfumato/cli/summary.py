@@ -18,13 +18,11 @@ from ..io import Result, Table
 from ..io.columns import reading
 from ..io.results import SCHEMA, has_noise
 from ..memberships import sizes
-from ..report._facts import curve_of_model
-from ..report._page import answer
+from ..report._page import answer, curve_of_model
 from ..selection import verdict
 from ..similarity import Factored
 from .evidence import agreement_of_resamples, with_class
-from .models import commands
-from .options import Request
+from .options import Request, commands
 from .terminal import Terminal, finite
 
 AGREEMENTS: dict[str, Any] = {

@@ -22,7 +22,7 @@ from ..io.saving import load, untrusted
 from ..memberships import check_memberships
 from ..models import MODELS
 from .evidence import advice, as_fitted, roles_of_fitted, set_aside
-from .models import ALIASES
+from .options import ALIASES
 from .stopping import damaged
 from .summary import agreement, write_report
 from .terminal import Terminal

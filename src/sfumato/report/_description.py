@@ -1,4 +1,4 @@
-"""The clusters in terms of the columns, as plain lists and dicts: profiles, rules, the plane."""
+"""The clusters in terms of the columns, as lists and dicts: levels, profiles, rules, plane."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import svds
 
+from ..array.arrays import to_numpy
 from ..array.text import plain
-from ..engine.levels import regroup
+from ..engine.levels import Level, merged, regroup
 from ..io.columns import Column, encode, encoded_names
 from ..memberships import margin
-from ._facts import levels_of
 from ._profiles import (
     amount,
     as_columns,
@@ -275,3 +275,43 @@ def _condition(name: str, hot: bool, low: float, high: float) -> str:
     if np.isinf(high):
         return f"{name} above {amount(low)}"
     return f"{name} between {amount(low)} and {amount(high)}"
+
+
+def levels_of(
+    model: Any, U: np.ndarray, noise: bool, most: int = 30
+) -> tuple[np.ndarray, list[Level]]:
+    """Memberships (n, F) at the finest level shown, and the levels from coarse to fine.
+
+    A model knows its levels; of memberships alone, clusters are merged.
+    """
+    if hasattr(type(model), "levels_"):
+        found = list(model.levels_)
+    else:
+        maps = merged(U.T @ U, noise=noise)
+        found = [Level(int(m.max()) + 1, np.nan, False, tuple(m.tolist())) for m in reversed(maps)]
+    k = U.shape[1]
+    found = [
+        level for level in found if level.n_clusters == k or 1 + noise < level.n_clusters <= most
+    ]
+    base = np.array(found[-1].parents)
+    finest = U if found[-1].n_clusters == k else to_numpy(model.at(found[-1].n_clusters))
+    kept = []
+    for level in found:
+        parents = np.empty(finest.shape[1], dtype=int)
+        parents[base] = level.parents
+        kept.append(level._replace(parents=tuple(parents.tolist())))
+    return finest, kept
+
+
+def level_names(level: Level, own: Level, labels: Sequence[str]) -> list[str]:
+    """Names of clusters at a level: "cluster 0 + 2" is two of the answer, "cluster 1a" a part."""
+    owner, place = np.array(own.parents), np.array(level.parents)
+    names = []
+    for cluster in range(level.n_clusters):
+        parts = np.unique(owner[place == cluster])
+        first, *others = (labels[part] for part in parts)
+        siblings = np.unique(place[owner == parts[0]])
+        if len(parts) == 1 and len(siblings) > 1:
+            first += chr(ord("a") + int(np.searchsorted(siblings, cluster)))
+        names.append(" + ".join([first, *(name.removeprefix("cluster ") for name in others)]))
+    return names

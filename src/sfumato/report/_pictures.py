@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import plot
 from ..plot._pairs import heat_map
-from ._facts import Facts
+from ._page import Facts
 
 # Paper, ink and lines: colours that nothing else in a picture has.
 _LIGHT = ("#fdfeff", "#1d2530", "#8a94a3")

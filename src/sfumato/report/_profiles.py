@@ -240,11 +240,10 @@ def sentence(profile: Sequence[ColumnProfile]) -> str:
 def _phrase(part: ColumnProfile) -> str:
     very, column = "very " if part.separation >= LARGE else "", title(part.column)
     if part.kind == "category":
-        many = part.value >= 0.5
-        often = "mostly" if many else "often" if part.difference > 0 else "rarely"
-        shown = f"{part.value:.0%}", f"{part.overall:.0%}"
-        often = {"100%": "always", "0%": "never"}.get(shown[0], often)
-        return f"{often} {column} {part.level} ({' against '.join(shown)})"
+        often = "mostly" if part.value >= 0.5 else "often" if part.difference > 0 else "rarely"
+        here, overall = f"{part.value:.0%}", f"{part.overall:.0%}"
+        often = {"100%": "always", "0%": "never"}.get(here, often)
+        return f"{often} {column} {part.level} ({here} against {overall})"
     high = part.difference > 0
     if part.kind == "date":
         days = [shown_mean(value, "date") for value in (part.value, part.overall)]
