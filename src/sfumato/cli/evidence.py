@@ -32,7 +32,7 @@ def on_one_scale(table: Table, request: Request, estimator: Estimator, terminal:
     if request.model == "mixed-mixture" and table.fields is not None and estimator.columns is None:
         kinds = {place: _distribution(column) for place, column in enumerate(table.used)}
         estimator.set_params(columns=kinds)
-    scaling, said = rescale(table, request.scale, request.model, estimator, request.similarity)
+    scaling, said = rescale(table, request.scale, request.model, estimator, request.is_matrix)
     notes = [*_labelings(table), *set_aside(table), *advice(original), *said]
     without = 0 if table.classes is None else int((~with_class(table.classes)).sum())
     if without and not estimator.needs_classes:

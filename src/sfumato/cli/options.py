@@ -67,8 +67,8 @@ _MODEL = (
     "table with categories, else consensus. `sfumato models` says when to use which."
 )
 _SIMILARITY = (
-    "For pairwise models: precomputed (DATA is the matrix), cluster-kernel, self-tuning, gaussian, "
-    "knn or cosine."
+    "For pairwise models: precomputed (DATA is the matrix), distance (DATA holds distances), "
+    "cluster-kernel, self-tuning, gaussian, knn or cosine."
 )
 _SCALE = (
     "Bring columns to one scale; auto standardises a table whose spreads differ more than tenfold, "
@@ -151,6 +151,11 @@ class Request:
         return {"seed": self.seed, "similarity": self.similarity, "settings": self.settings}
 
     @property
+    def is_matrix(self) -> bool:
+        """Whether the data are similarities or distances of all pairs, not features."""
+        return self.similarity in ("precomputed", "distance")
+
+    @property
     def roles(self) -> Roles:
         """What the columns are."""
         from ..io import Roles
@@ -165,7 +170,7 @@ class Request:
             delimiter=self.delimiter,
             encoding=self.encoding,
             keep=tuple(self.columns) if self.columns else None,
-            mixed=not self.labels and self.similarity != "precomputed",
+            mixed=not self.labels and not self.is_matrix,
             sheet=self.sheet,
         )
 

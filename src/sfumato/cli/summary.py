@@ -159,7 +159,7 @@ def _pictures(
     held: dict[str, Any] = {
         "history": history.tolist() if history.ndim == 1 and np.isfinite(history).all() else None
     }
-    if request.similarity != "precomputed" and not request.labels:
+    if not request.is_matrix and not request.labels:
         shown, coordinates, axes = report.plane(table.values, columns=table.columns)
         values = table.values if table.original is None else table.original
         held |= {
@@ -194,6 +194,8 @@ def _pictures(
 
 def _similarity(request: Request, estimator: Estimator, table: Table) -> tuple[Any, Any]:
     """The similarity that the model saw, where it saw one, and the objects of it."""
+    if request.similarity == "distance":
+        return None, None  # the picture would show the opposite
     if request.similarity == "precomputed":
         return table.values, slice(None)
     if hasattr(estimator, "coassociation_"):

@@ -28,6 +28,7 @@ class Terminal:
         self, *, as_json: bool = False, quiet: bool = False, to_errors: bool = False
     ) -> None:
         self.as_json, self.quiet, self.to_errors = as_json, quiet, to_errors
+        self.warned: set[str] = set()
 
     def _console(self, *, errors: bool = False) -> Any:
         from rich.console import Console
@@ -77,7 +78,7 @@ class Terminal:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield said
-        judged = (PREFIX, "no number of clusters stands out")
+        judged = (PREFIX, "no number of clusters ")
         said += dict.fromkeys(
             _as_options(text)
             for warning in caught
@@ -85,7 +86,9 @@ class Terminal:
             and not (text := str(warning.message)).startswith(judged)
         )
         for text in said:
-            self.remark(f"warning: {text}")
+            if text not in self.warned:  # the search for a number and the fit may both say it
+                self.remark(f"warning: {text}")
+            self.warned.add(text)
 
     def record(self, content: dict[str, Any]) -> None:
         """The result as JSON, when that was asked for."""
@@ -132,14 +135,14 @@ def finite(value: Any) -> Any:
 
 def _as_options(text: str) -> str:
     """A message in which parameters of models are named as the options that set them."""
-    options = {"n_clusters": "--clusters ", "random_state": "--seed ", "sample_weight": ""}
-    set_by = re.compile(r"(?<![\w.(-])([a-z]+(?:_[a-z]+)+|noise|init)=(\"[^\"]*\"|'[^']*'|[\w.]+)")
-
-    def renamed(found: re.Match[str]) -> str:
-        option = options.get(found[1], f"--set {found[1]}=")
-        return option + found[2].strip("\"'") if option else found[0]
-
-    return re.sub(r"\bn_clusters\b", "--clusters", set_by.sub(renamed, text))
+    options = {
+        "n_clusters": "--clusters ",
+        "random_state": "--seed ",
+        "similarity": "--similarity ",
+    }
+    set_by = re.compile(r"(?<![\w.(-])([a-z]+(?:_[a-z]+)*)=(\"[^\"]*\"|'[^']*'|[\w.]+)")
+    named = set_by.sub(lambda m: options.get(m[1], f"--set {m[1]}=") + m[2].strip("\"'"), text)
+    return re.sub(r"\bn_clusters\b", "--clusters", named)
 
 
 def _shown(value: object, width: int) -> str:
