@@ -1,16 +1,12 @@
-"""``python -m benchmarks [NAME ...]``.
-
-Run ``bench_NAME.py`` files, print their tables, write RESULTS.md.
+"""Run ``bench_NAME.py`` files, print their tables, write RESULTS.md.
 
 A benchmark file has a ``TITLE`` and ``run() -> list[Line]``. Results of files that were not run
-this time stay in RESULTS.md. ``history.json`` keeps our own figures with the commit that gave them;
-``python -m benchmarks --compare NAME ...`` runs the files again and says what has become worse by
-more than a tenth, without writing anything. ``--data DIR`` names a folder of real tables for
-``quality``.
+this time stay in RESULTS.md. ``history.json`` keeps our own figures with the commit they belong to.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import math
 import os
@@ -37,16 +33,32 @@ the same run.
 """
 
 
-def main(words: list[str]) -> int:
-    """Exit code 1 if a comparison found something slower."""
-    if "--data" in words:
-        place = words.index("--data")
-        os.environ["SFUMATO_TABLES"] = words[place + 1]
-        words = words[:place] + words[place + 2 :]
-    compare, names = "--compare" in words, [word for word in words if word != "--compare"]
+def options(words: list[str] | None = None) -> argparse.Namespace:
+    """What was asked for on the command line."""
     known = sorted(path.stem.removeprefix("bench_") for path in HERE.glob("bench_*.py"))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"{', '.join(known)}; all if none is named"
+    )
+    parser.add_argument(
+        "--compare", action="store_true", help="say what is slower by a tenth; write nothing"
+    )
+    parser.add_argument("--data", metavar="DIR", help="folder of real tables, for quality")
+    asked = parser.parse_args(words)
+    if unknown := set(asked.names) - set(known):
+        parser.error(
+            f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(known)}"
+        )
+    asked.names = asked.names or known
+    return asked
+
+
+def main(asked: argparse.Namespace) -> int:
+    """Exit code 1 if a comparison found something slower."""
+    if asked.data:
+        os.environ["SFUMATO_TABLES"] = asked.data
     sections, worse = _sections(), []
-    for name in names or known:
+    for name in asked.names:
         module = importlib.import_module(f"benchmarks.bench_{name}")
         lines = module.run()
         if not lines:
@@ -60,14 +72,14 @@ def main(words: list[str]) -> int:
             machine += f"; {roofline.said()}"
         text = table(module.TITLE, lines) + f"\n`python -m benchmarks {name}`, {machine}\n"
         print(text, flush=True)
-        if compare:
+        if asked.compare:
             worse += history.worse(name, lines)
             continue
         history.record(name, lines)
         sections[name] = text
         body = "".join(f"\n<!-- {key} -->\n{sections[key]}" for key in sorted(sections))
         RESULTS.write_text(HEAD + body)
-    print("\n".join(worse) or "nothing is worse by more than a tenth" if compare else "")
+    print("\n".join(worse) or "nothing is worse by more than a tenth" if asked.compare else "")
     return 1 if worse else 0
 
 
@@ -79,4 +91,4 @@ def _sections() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(options()))

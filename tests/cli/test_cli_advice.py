@@ -1,10 +1,15 @@
 """Advice before and after a fit: one sentence for one cause, and silence on clean tables."""
 
+import json
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from sfumato.cli import main
 from sfumato.cli.evidence import advice, explained_by_one
+from sfumato.cli.terminal import Terminal
 from sfumato.io import Roles, read
 
 CAUSES = [
@@ -74,3 +79,40 @@ def test_one_column_may_explain_the_clusters(tmp_path):
     labels = np.tile([0, 1, 2], 30)
     assert "'ward' alone tells the cluster of 100%" in explained_by_one(table, labels)[0]
     assert explained_by_one(table, rng.permutation(labels)) == []
+
+
+def test_several_columns_of_one_cause_are_one_sentence(tmp_path):
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"x": rng.normal(size=60)})
+    frame = frame.assign(a=rng.integers(1, 3, 60), b=rng.integers(1, 4, 60))
+    frame = frame.assign(region=list("nesw") * 15, colour=["red", "blue"] * 30)
+    codes, classes = advice(_read(frame, tmp_path / "t.csv"))
+    assert codes.startswith("'a', 'b' hold few whole numbers")
+    assert classes.startswith("'region', 'colour' may hold known classes: --class-column region ")
+
+
+def test_warnings_name_the_options_of_the_command_line(capsys):
+    with Terminal().heard() as said:
+        warnings.warn("try n_clusters='auto' or more max_iter=50; n_clusters is 3", stacklevel=1)
+        warnings.warn("no number of clusters stands out: one is the answer", stacklevel=1)
+    assert said == ["try --clusters auto or more --set max_iter=50; --clusters is 3"]
+    assert capsys.readouterr().err == f"sfumato: warning: {said[0]}\n"
+
+
+def test_a_matrix_of_distances_is_named_and_taken(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 2)) + 9 * (np.arange(60) % 2)[:, None]
+    D = np.linalg.norm(X[:, None] - X[None], axis=2)
+    np.savetxt("d.csv", D, delimiter=",")
+    assert main(["inspect", "d.csv", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    command = facts["looks like"].removeprefix("a distance matrix: sfumato ").split()
+    assert not any(key.startswith("advice") for key in facts)
+    assert main([command[0], "d.csv", *command[1:]]) == 0
+    summary = json.loads((tmp_path / "sfumato-result" / "summary.json").read_text())
+    assert sorted(summary["sizes"]) == pytest.approx([30, 30], abs=1)
+    assert summary["input"]["scaling"] is None
+    assert "looks like distances" not in capsys.readouterr().err
+    assert main(["fit", "d.csv", "--similarity", "precomputed", "-m", "pairwise", "-o", "r"]) == 0
+    assert capsys.readouterr().err.count("looks like distances") == 1

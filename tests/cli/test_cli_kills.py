@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from kills import killed
 
-from sfumato.cli.models import commands
+from sfumato.cli.options import commands
 
 LABELS = np.arange(90) % 3
 SETTINGS = {

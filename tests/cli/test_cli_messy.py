@@ -21,7 +21,7 @@ def careful(table):
     k, X = len(np.unique(table.groups)), StandardScaler().fit_transform(table.clean)
     found = [
         KMeans(k, n_init=10, random_state=0).fit_predict(X),
-        GaussianMixture(k, n_init=5, random_state=0, regularization=1e-3).fit_predict(X),
+        GaussianMixture(k, n_init=5, random_state=0, reg_covar=1e-3).fit_predict(X),
     ]
     return max(adjusted_rand_score(table.groups, labels) for labels in found)
 

@@ -41,8 +41,8 @@ def test_categories_are_shares():
     assert (first[0].column, first[0].level, first[0].value) == ("kind", "a", 1.0)
     assert first[0].overall == pytest.approx(0.4)
     assert second[0].value == 0.0
-    assert sentence(first).startswith("Mostly kind a (100% against 40%)")
-    assert "Rarely kind a" in sentence(second)
+    assert sentence(first).startswith("Always kind a (100% against 40%)")
+    assert "Never kind a" in sentence(second)
     assert first[1].separation == 0.0
 
 
@@ -116,7 +116,8 @@ def test_a_single_row_is_described_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = report.describe(np.array([[1.0, 2.0]]), np.ones((1, 1)))
-    assert found["plane"]["points"] == [[1.0, 2.0]]
+    assert found["rows"] == [["1", "2"]]
+    assert found["plane"] is None  # no columns tell one cluster from others
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def on_one_scale(table: Table, request: Request, estimator: Estimator, terminal:
     if request.model == "mixed-mixture" and table.fields is not None and estimator.columns is None:
         kinds = {place: _distribution(column) for place, column in enumerate(table.used)}
         estimator.set_params(columns=kinds)
-    scaling, said = rescale(table, request.scale, request.model, estimator, request.similarity)
+    scaling, said = rescale(table, request.scale, request.model, estimator, request.is_matrix)
     notes = [*_labelings(table), *set_aside(table), *advice(original), *said]
     without = 0 if table.classes is None else int((~with_class(table.classes)).sum())
     if without and not estimator.needs_classes:
@@ -177,7 +177,7 @@ def _refuse_missing(table: Table) -> None:
 def advice(table: Table) -> list[str]:
     """What may be wrong with the table, a sentence for each cause."""
     zeros, coded, unique = [], [], []
-    classes, named = _class_column(table)
+    classes = _class_columns(table)
     for column in table.used:
         if column.kind != "number" or column.codes is not None:
             continue
@@ -187,7 +187,7 @@ def advice(table: Table) -> list[str]:
         if 0 in distinct and len(distinct) > 2 * TUNING.codes + 1:  # positive, and far from zero
             zeros += [column.name] * bool(others.min() > max(0.0, 0.2 * np.median(others)))
         few = 2 <= len(distinct) <= TUNING.codes and distinct.tolist() != [0.0, 1.0]
-        if whole and few and column.name != classes:
+        if whole and few and column.name not in classes:
             coded.append(column.name)
         # without repeats, and too large to be ranks
         repeated = len(distinct) < len(values) or len(values) <= READING.categories
@@ -195,16 +195,20 @@ def advice(table: Table) -> list[str]:
             unique.append(column.name)
     found = [
         ("0 looks like a missing value in {}: leave such cells empty", zeros),
-        ("{} holds few whole numbers: if they are codes, write them as words", coded),
-        ("{} is different in every row, as ids are: --drop leaves it out", unique),
+        ("{} hold{s} few whole numbers, read as amounts: write codes as words", coded),
+        ("{} {are} different in every row, as ids are: --drop leaves a column out", unique),
     ]
-    said = [text.format(quoted(names, 4)) for text, names in found if names]
-    if classes is not None:
-        what = "looks like known classes" if named else "is a category and clustered too"
-        first = shlex.quote(plain(classes, 30))
+    said = [
+        text.format(quoted(names, 4), s="s" * (len(names) == 1), are="are" if names[1:] else "is")
+        for text, names in found
+        if names
+    ]
+    if classes:
+        first = shlex.quote(plain(classes[0], 30))
+        what = "may hold known classes" if classes[1:] else "looks like known classes"
         said.append(
-            f"'{plain(classes, 30)}' {what}: --class-column {first} only compares the clusters "
-            f"with it, and --drop {first} leaves it out"
+            f"{quoted(classes, 4)} {what}: --class-column {first} only compares the clusters with "
+            f"it, and --drop {first} leaves it out"
         )
     return said + _repeated(table)
 
@@ -214,19 +218,19 @@ def _present(column: Column) -> np.ndarray:
     return values[np.isfinite(values)]
 
 
-def _class_column(table: Table) -> tuple[str | None, bool]:
-    """The column that may hold known classes, and whether its name says so; else a category."""
+def _class_columns(table: Table) -> list[str]:
+    """The column whose name says that it holds known classes; else all categories."""
+    if table.classes is not None:
+        return []
     few = [
         c for c in table.used if len(c.categories or np.unique(_present(c))) <= READING.categories
     ]
     known = re.compile(
         r"(?i)(.*[\s_.-])?(class|classes|label|labels|target|species|diagnosis|outcome|y|cluster"
-        r"|group)"
+        r"|group|type|kind|category|segment)"
     )
     named = [c.name for c in few if known.fullmatch(c.name.strip())]
-    names = named + [c.name for c in few if c.kind == "category"]
-    known_already = not names or table.classes is not None
-    return None if known_already else names[0], bool(named)
+    return named[:1] or [c.name for c in few if c.kind == "category"]
 
 
 def _repeated(table: Table) -> list[str]:

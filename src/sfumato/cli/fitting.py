@@ -27,12 +27,8 @@ from ..io.reading import version
 from ..io.results import check_target, has_noise, write_memberships, write_result
 from ..io.saving import Checkpoint, check_checkpoint
 from ..io.written import number
-from ..report._facts import curve_of_choice
-from ..selection import choose_n_clusters, verdict
-from ..selection.choose import Choice
 from .evidence import agreement_of_resamples, explained_by_one, on_one_scale, prepare
-from .models import check_model, first_choice, make, parse_clusters
-from .options import Request
+from .options import Request, check_model, first_choice, make, parse_clusters
 from .stopping import NotConvergedError, StoppedError, damaged, rescued
 from .terminal import Terminal, finite
 
@@ -301,6 +297,8 @@ def automatic(
         estimator.set_params(n_clusters="auto")
     if estimator.chooses_n_clusters in ("auto", "always"):
         return [], None
+    from ..report._page import curve_of_choice
+
     choice, said = _search(estimator, table, model, None, "auto", terminal)
     estimator.set_params(n_clusters=choice.n_clusters)
     return said, curve_of_choice(choice)
@@ -319,6 +317,9 @@ def _search(
             f"give the number of clusters of the {model} model with --clusters: "
             "it follows from the use of the clusters, not from the data"
         )
+    # late: scikit-learn is loaded only when the file is known to be good
+    from ..selection import choose_n_clusters
+
     with terminal.heard() as said, terminal.progress("trying numbers of clusters") as advance:
         choice = choose_n_clusters(
             estimator,
@@ -376,8 +377,10 @@ def _chosen(
         return choice, agreement_of_resamples(choice.estimator, table, asked.seed)
 
 
-def _show(choice: Choice, agreed: float | None, terminal: Terminal) -> None:
+def _show(choice: Any, agreed: float | None, terminal: Terminal) -> None:
     """The scores, with standard errors and probabilities where they vary and decide."""
+    from ..selection import verdict
+
     varied = any(row.standard_error > 0 for row in choice.table)
     decided = choice.n_clusters == choice.preferred and (varied or choice.criterion == "posterior")
     rows = [
@@ -404,7 +407,7 @@ def _show(choice: Choice, agreed: float | None, terminal: Terminal) -> None:
     terminal.record({**answer, "p_value": p_value, "table": scores})
 
 
-def _draw(path: Path, form: str, choice: Choice) -> None:
+def _draw(path: Path, form: str, choice: Any) -> None:
     from matplotlib.figure import Figure
 
     from .. import plot

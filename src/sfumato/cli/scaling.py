@@ -76,14 +76,14 @@ class Scaling(NamedTuple):
 
 
 def rescale(
-    table: Table, asked: str, model: str, estimator: Estimator, similarity: str | None
+    table: Table, asked: str, model: str, estimator: Estimator, is_matrix: bool
 ) -> tuple[Scaling, list[str]]:
     """How columns are scaled, and missing cells filled in; and what to say about it."""
     if asked not in _SCALES:
         raise InputError(f"--scale must be one of {', '.join(_SCALES)}; got '{plain(asked, 30)}'")
     X = table.values
     unscaled = Scaling("none", np.zeros(X.shape[1]), np.ones(X.shape[1]))
-    if table.label_names is not None or similarity == "precomputed" or X.dtype.kind not in "biuf":
+    if table.label_names is not None or is_matrix or X.dtype.kind not in "biuf":
         return unscaled, []
     if sp.issparse(X):
         if asked in ("standard", "robust"):

@@ -18,13 +18,11 @@ from ..io import Result, Table
 from ..io.columns import reading
 from ..io.results import SCHEMA, has_noise
 from ..memberships import sizes
-from ..report._facts import curve_of_model
-from ..report._page import answer
+from ..report._page import answer, curve_of_model
 from ..selection import verdict
 from ..similarity import Factored
 from .evidence import agreement_of_resamples, with_class
-from .models import commands
-from .options import Request
+from .options import Request, commands
 from .terminal import Terminal, finite
 
 AGREEMENTS: dict[str, Any] = {
@@ -161,7 +159,7 @@ def _pictures(
     held: dict[str, Any] = {
         "history": history.tolist() if history.ndim == 1 and np.isfinite(history).all() else None
     }
-    if request.similarity != "precomputed" and not request.labels:
+    if not request.is_matrix and not request.labels:
         shown, coordinates, axes = report.plane(table.values, columns=table.columns)
         values = table.values if table.original is None else table.original
         held |= {
@@ -196,6 +194,8 @@ def _pictures(
 
 def _similarity(request: Request, estimator: Estimator, table: Table) -> tuple[Any, Any]:
     """The similarity that the model saw, where it saw one, and the objects of it."""
+    if request.similarity == "distance":
+        return None, None  # the picture would show the opposite
     if request.similarity == "precomputed":
         return table.values, slice(None)
     if hasattr(estimator, "coassociation_"):
@@ -266,10 +266,13 @@ def show(result: Result, terminal: Terminal) -> None:
     title = f"{summary['n_objects']:,} objects in {what} ({summary['model']})"
     terminal.table(title, ["cluster", "objects", "soft size", "certainty", "most typical"], rows)
     terminal.say(f"Verdict: {summary['verdict']['text']}")
+    if k == 1:
+        return  # nothing tells one cluster from others, and no object is shared
     for row, cluster in zip(rows, summary.get("clusters") or [], strict=False):
         terminal.say(f"{'' if row[0] == 'noise' else 'cluster '}{row[0]}: {cluster['sentence']}.")
     if tree := summary.get("tree"):
-        terminal.say(f"A small decision tree reproduces {tree['accuracy']:.0%} of the clusters.")
+        right = f"{tree['accuracy']:.0%}"
+        terminal.say(f"A few rules in the report tell the cluster of {right} of the objects.")
     _show_levels(summary, terminal)
     between = (
         f"{found['shared']:,} object{'' if found['shared'] == 1 else 's'} shared by two clusters"

@@ -28,6 +28,7 @@ class Terminal:
         self, *, as_json: bool = False, quiet: bool = False, to_errors: bool = False
     ) -> None:
         self.as_json, self.quiet, self.to_errors = as_json, quiet, to_errors
+        self.warned: set[str] = set()
 
     def _console(self, *, errors: bool = False) -> Any:
         from rich.console import Console
@@ -69,19 +70,25 @@ class Terminal:
 
     @contextmanager
     def heard(self) -> Iterator[list[str]]:
-        """Collect and show warnings; those of the structure test are left to the verdict."""
+        """Collect and show warnings in the words of the command line.
+
+        What the structure test and the search for a number say is left to the verdict.
+        """
         said: list[str] = []
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield said
+        judged = (PREFIX, "no number of clusters ")
         said += dict.fromkeys(
-            text
+            _as_options(text)
             for warning in caught
             if issubclass(warning.category, UserWarning)
-            and not (text := str(warning.message)).startswith(PREFIX)
+            and not (text := str(warning.message)).startswith(judged)
         )
         for text in said:
-            self.remark(f"warning: {text}")
+            if text not in self.warned:  # the search for a number and the fit may both say it
+                self.remark(f"warning: {text}")
+            self.warned.add(text)
 
     def record(self, content: dict[str, Any]) -> None:
         """The result as JSON, when that was asked for."""
@@ -124,6 +131,18 @@ class Terminal:
 def finite(value: Any) -> Any:
     """A number as JSON takes it: None for NaN and infinity."""
     return value if math.isfinite(value) else None
+
+
+def _as_options(text: str) -> str:
+    """A message in which parameters of models are named as the options that set them."""
+    options = {
+        "n_clusters": "--clusters ",
+        "random_state": "--seed ",
+        "similarity": "--similarity ",
+    }
+    set_by = re.compile(r"(?<![\w.(-])([a-z]+(?:_[a-z]+)*)=(\"[^\"]*\"|'[^']*'|[\w.]+)")
+    named = set_by.sub(lambda m: options.get(m[1], f"--set {m[1]}=") + m[2].strip("\"'"), text)
+    return re.sub(r"\bn_clusters\b", "--clusters", named)
 
 
 def _shown(value: object, width: int) -> str:

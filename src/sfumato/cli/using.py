@@ -22,7 +22,7 @@ from ..io.saving import load, untrusted
 from ..memberships import check_memberships
 from ..models import MODELS
 from .evidence import advice, as_fitted, roles_of_fitted, set_aside
-from .models import ALIASES
+from .options import ALIASES
 from .stopping import damaged
 from .summary import agreement, write_report
 from .terminal import Terminal
@@ -228,8 +228,10 @@ def _data(file: str, roles: Roles) -> dict[str, Any]:
         facts["missing cells"] = int(np.isnan(table.values).sum())
     if sp.issparse(table.values):
         facts["entries"] = int(table.values.nnz)
-    facts |= {f"advice {place + 1}": text for place, text in enumerate(advice(table))}
-    return {**facts, "looks like": _looks_like(table), "sha256": table.digest}
+    like = _looks_like(table)
+    if "matrix" not in like:  # of all pairs: it has no columns to advise on
+        facts |= {f"advice {place + 1}": text for place, text in enumerate(advice(table))}
+    return {**facts, "looks like": like, "sha256": table.digest}
 
 
 def models(as_json: bool) -> None:
@@ -249,7 +251,9 @@ def models(as_json: bool) -> None:
 def _looks_like(table: Table) -> str:
     values = table.values
     if values.shape[0] == values.shape[1] and values.shape[0] > 2:
-        return "a similarity matrix: sfumato fit --model pairwise --similarity precomputed"
+        apart = not sp.issparse(values) and not np.diagonal(values).any() and np.any(values)
+        what, kind = ("distance", "distance") if apart else ("similarity", "precomputed")
+        return f"a {what} matrix: sfumato fit --model pairwise --similarity {kind}"
     if sp.issparse(values):
         return "sparse features: sfumato fit"
     some = np.asarray(values[:1000], dtype=float)

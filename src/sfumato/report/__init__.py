@@ -22,9 +22,8 @@ from ..io.columns import encode, encoded_names
 from ..io.output import whole_file
 from ..memberships import check_memberships
 from ..selection import verdict as judge
-from ._description import describe, plane
-from ._facts import Facts, facts_of, level_names, levels_of
-from ._page import answer, doubtful, fill, live_data, overview, trust
+from ._description import describe, level_names, levels_of, plane
+from ._page import Facts, answer, doubtful, facts_of, fill, live_data, overview, trust
 from ._pictures import pictures
 from ._profiles import ColumnProfile, as_columns, profiles
 

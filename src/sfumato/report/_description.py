@@ -1,4 +1,4 @@
-"""The clusters in terms of the columns, as plain lists and dicts: profiles, rules, the plane."""
+"""The clusters in terms of the columns, as lists and dicts: levels, profiles, rules, plane."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import svds
 
+from ..array.arrays import to_numpy
 from ..array.text import plain
-from ..engine.levels import regroup
+from ..engine.levels import Level, merged, regroup
 from ..io.columns import Column, encode, encoded_names
 from ..memberships import margin
-from ._facts import levels_of
 from ._profiles import (
     amount,
     as_columns,
@@ -117,7 +117,7 @@ def _telling_plane(
 ) -> dict[str, Any] | None:
     """The two numbers that together tell the clusters apart best: the least Wilks' lambda."""
     numbers = [column for column in columns if column.codes is None and column.kind != "yes/no"]
-    if len(numbers) < 2:
+    if len(numbers) < 2 or U.shape[1] < 2:
         return None
     values = np.column_stack([np.asarray(column.numbers)[shown] for column in numbers])
     standard = _standardised(values)
@@ -207,7 +207,10 @@ def _components(rows: Any) -> np.ndarray:
 
 
 def rules(columns: Sequence[Column], labels: np.ndarray) -> dict[str, Any] | None:
-    """Rules of a tree of depth 3 at most, and the share of labels that it reproduces, if any."""
+    """Rules of a tree of depth 3 at most, and the share of labels that it reproduces.
+
+    None where it is wrong about more than one object in five: such rules mislead.
+    """
     from sklearn.tree import DecisionTreeClassifier
 
     if not columns or len(np.unique(labels)) < 2:
@@ -223,6 +226,8 @@ def rules(columns: Sequence[Column], labels: np.ndarray) -> dict[str, Any] | Non
         right = float((tree.fit(X, y).predict(X) == y).mean())
         if right >= accuracy + 0.01:
             model, accuracy = tree, right
+    if accuracy < 0.8:
+        return None
     names = [name for group in encoded_names(columns) for name in group]
     hot = [len(group) > 1 for group in encoded_names(columns) for _ in group]
     found = _leaves(model.tree_, 0, {}, names, hot, model.classes_)
@@ -270,3 +275,43 @@ def _condition(name: str, hot: bool, low: float, high: float) -> str:
     if np.isinf(high):
         return f"{name} above {amount(low)}"
     return f"{name} between {amount(low)} and {amount(high)}"
+
+
+def levels_of(
+    model: Any, U: np.ndarray, noise: bool, most: int = 30
+) -> tuple[np.ndarray, list[Level]]:
+    """Memberships (n, F) at the finest level shown, and the levels from coarse to fine.
+
+    A model knows its levels; of memberships alone, clusters are merged.
+    """
+    if hasattr(type(model), "levels_"):
+        found = list(model.levels_)
+    else:
+        maps = merged(U.T @ U, noise=noise)
+        found = [Level(int(m.max()) + 1, np.nan, False, tuple(m.tolist())) for m in reversed(maps)]
+    k = U.shape[1]
+    found = [
+        level for level in found if level.n_clusters == k or 1 + noise < level.n_clusters <= most
+    ]
+    base = np.array(found[-1].parents)
+    finest = U if found[-1].n_clusters == k else to_numpy(model.at(found[-1].n_clusters))
+    kept = []
+    for level in found:
+        parents = np.empty(finest.shape[1], dtype=int)
+        parents[base] = level.parents
+        kept.append(level._replace(parents=tuple(parents.tolist())))
+    return finest, kept
+
+
+def level_names(level: Level, own: Level, labels: Sequence[str]) -> list[str]:
+    """Names of clusters at a level: "cluster 0 + 2" is two of the answer, "cluster 1a" a part."""
+    owner, place = np.array(own.parents), np.array(level.parents)
+    names = []
+    for cluster in range(level.n_clusters):
+        parts = np.unique(owner[place == cluster])
+        first, *others = (labels[part] for part in parts)
+        siblings = np.unique(place[owner == parts[0]])
+        if len(parts) == 1 and len(siblings) > 1:
+            first += chr(ord("a") + int(np.searchsorted(siblings, cluster)))
+        names.append(" + ".join([first, *(name.removeprefix("cluster ") for name in others)]))
+    return names

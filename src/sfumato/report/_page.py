@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,11 +15,76 @@ from ..array.text import plain
 from ..io.reading import extra
 from ..memberships import margin, sizes
 from ..plot import palette
+from ..selection.choose import Choice
 from ._description import borderline, typical
-from ._facts import Facts
 from ._profiles import shown_mean
 
 _SURE, _SHARED = 0.9, 0.2  # largest membership of a sure object, margin of a shared one
+
+
+class Facts(NamedTuple):
+    """What a report tells beside memberships and data; each may be left out."""
+
+    noise: bool = False  # whether the last column is noise, not a cluster
+    coordinates: Any = None  # (m, 2), where to draw the objects ``shown``
+    shown: Any = None  # indices (m,); all objects if None
+    axes: Sequence[Any] | None = None  # names of the two coordinates
+    description: Mapping[str, Any] | None = None  # what ``describe`` found
+    similarity: Any = None  # block means of a similarity in cluster order (``plot.block_means``)
+    scale: float = 1.0  # the similarity is compared with scale * U U'
+    history: Any = None  # objective after every iteration
+    selection: Mapping[str, Any] | None = None  # arguments of ``plot.selection``
+    converged: bool | None = None
+    verdict: Mapping[str, str] | None = None  # ``kind`` and ``text``, as of ``selection.verdict``
+    warnings: Sequence[str] = ()  # what the fit had to say
+    notes: Sequence[str] = ()  # what was done to the data: scaling, columns set aside
+    metrics: Mapping[str, Any] | None = None  # measures by name
+    made: Mapping[str, Any] | None = None  # parameters, versions, seed
+    class_title: str = "class"  # what the known classes are
+
+
+def facts_of(model: Any) -> Facts:
+    """What a fitted model knows of its own fit."""
+    history = np.asarray(getattr(model, "history_", ()), dtype=np.float64)
+    made = {"model": type(model).__name__}
+    made |= {f"parameter {name}": value for name, value in model.get_params(deep=False).items()}
+    return Facts(
+        noise=getattr(model, "noise", None) is not None,
+        history=history if history.ndim == 1 and len(history) else None,
+        converged=getattr(model, "converged_", None),
+        selection=curve_of_model(model),
+        warnings=[str(note) for note in getattr(model, "notes_", ())],
+        made={name: value for name, value in made.items() if value is not None},
+    )
+
+
+def curve_of_choice(choice: Choice) -> dict[str, Any] | None:
+    """The candidates of a ``Choice`` that have a score; None if there are fewer than two."""
+    rows = [row for row in choice.table if np.isfinite(row.score)]
+    if len(rows) < 2:
+        return None
+    return {
+        "n_clusters": [row.n_clusters for row in rows],
+        "scores": [row.score for row in rows],
+        "spread": [row.standard_error for row in rows],
+        "chosen": choice.n_clusters,
+        "name": choice.score_name,
+    }
+
+
+def curve_of_model(model: Any) -> dict[str, Any] | None:
+    """What a fitted model compared to choose its number of clusters; None if it was given."""
+    if hasattr(model, "selection_"):
+        return curve_of_choice(model.selection_)
+    if not hasattr(model, "n_clusters_posterior_"):
+        return None
+    shares = np.asarray(model.n_clusters_posterior_, dtype=np.float64)[1:]
+    return {
+        "n_clusters": list(range(1, len(shares) + 1)),
+        "scores": shares.tolist(),
+        "chosen": int(model.n_clusters_),
+        "name": "posterior probability",
+    }
 
 
 def fill(**content: Any) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import plot
 from ..plot._pairs import heat_map
-from ._facts import Facts
+from ._page import Facts
 
 # Paper, ink and lines: colours that nothing else in a picture has.
 _LIGHT = ("#fdfeff", "#1d2530", "#8a94a3")
@@ -71,7 +71,7 @@ def _of_objects(U: np.ndarray, labels: Sequence[str], facts: Facts, finest: int)
 
 
 def _of_facts(U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Any) -> Iterator[Plan]:
-    if facts.history is not None and len(facts.history) > 1:
+    if facts.history is not None and len(np.unique(facts.history)) > 1:
         yield "Search", lambda ax: plot.history(facts.history, ax=ax), 3.1, "", ""
     if facts.selection is not None:
         chosen = facts.selection

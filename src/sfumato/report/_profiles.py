@@ -241,7 +241,9 @@ def _phrase(part: ColumnProfile) -> str:
     very, column = "very " if part.separation >= LARGE else "", title(part.column)
     if part.kind == "category":
         often = "mostly" if part.value >= 0.5 else "often" if part.difference > 0 else "rarely"
-        return f"{often} {column} {part.level} ({part.value:.0%} against {part.overall:.0%})"
+        here, overall = f"{part.value:.0%}", f"{part.overall:.0%}"
+        often = {"100%": "always", "0%": "never"}.get(here, often)
+        return f"{often} {column} {part.level} ({here} against {overall})"
     high = part.difference > 0
     if part.kind == "date":
         days = [shown_mean(value, "date") for value in (part.value, part.overall)]
