@@ -145,8 +145,8 @@ def choose(
         str,
         o.option(
             "--criterion",
-            "auto, structure, held-out, prediction-strength, eigengap, penalized-eigengap, "
-            "silhouette, gap, bic, aic, icl, lifetime or pac.",
+            "auto, structure, held-out, penalized-eigengap, silhouette, gap, bic, aic, icl or "
+            "lifetime.",
             "NAME",
         ),
     ] = "auto",

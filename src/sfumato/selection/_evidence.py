@@ -27,7 +27,7 @@ class Tuning(NamedTuple):
     near: float = 0.9  # of the largest number tried: a better one may lie behind a worse one
     step: int = 5  # least number of further candidates at a time, else a quarter of the largest
     perfect: float = 0.97  # agreement above this is perfect except for objects on borders
-    strong: float = 0.8  # prediction strength that Tibshirani and Walther (2005) ask for
+    strong: float = 0.8  # agreement that Tibshirani and Walther (2005) ask for
 
 
 TUNING = Tuning()

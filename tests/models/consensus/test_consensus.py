@@ -24,7 +24,6 @@ from sfumato.datasets import make_gaussians
 from sfumato.engine.objects import present_rows
 from sfumato.metrics import adjusted_rand_index, matched_accuracy
 from sfumato.models.consensus import hard, published, solvers
-from sfumato.models.consensus.selection import _skill
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
 from sfumato.numerics import simplex
@@ -114,23 +113,6 @@ def test_partitions_that_each_join_two_of_three_clusters_are_enough():
         [np.array(joined)[truth] for joined in ([0, 0, 1], [0, 1, 1], [0, 1, 0])] * 10, axis=1
     )
     assert matched_accuracy(truth, consensus("cluster-kernel").fit(L).labels_) == 1.0
-
-
-@pytest.mark.parametrize("sizes", [(100, 100, 100), (500, 80, 20)])
-def test_held_out_partitions_that_all_agree_ask_for_no_more_clusters(sizes):
-    L = np.repeat(np.repeat(np.arange(3), sizes)[:, None], 30, axis=1)
-    assert consensus("cluster-kernel", "auto", criterion="held-out").fit(L).n_clusters_ == 3
-
-
-@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
-def test_a_held_out_partition_is_scored_by_a_fit_of_the_others():
-    """Of two, the fit of one is that partition: halves, and every second object."""
-    L = np.column_stack([np.arange(12) // 6, np.arange(12) % 2])
-    same = L[:, None] == L[None]
-    off = ~np.eye(12, dtype=bool)
-    expected = -np.mean((same[..., 0] != same[..., 1])[off])
-    model = consensus("coassociation", [2, 3], criterion="held-out", tol=1e-12).fit(L)
-    assert model.scores_[0] == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_small_cluster_beside_a_large_one_that_partitions_cut():
@@ -263,7 +245,7 @@ def test_linkages_equal_scipy(name):
         assert adjusted_rand_index(reference, model.labels_) == 1.0
 
 
-def test_lifetime_rule():
+def test_the_number_of_clusters_of_a_linkage():
     L, _ = noisy_labelings(error=0.02)
     model = consensus("average", k="auto").fit(L)
     assert model.n_clusters_ == 3
@@ -448,33 +430,6 @@ def test_one_resample_is_refused():
         EvidenceAccumulation(3, n_bootstrap=1).fit(X)
 
 
-def test_held_out_skill_is_that_of_the_matrices():
-    rng = np.random.default_rng(0)
-    Z, U = rng.normal(size=(20, 3)), rng.dirichlet(np.ones(3), 20)
-    K = Z @ Z.T
-    assert _skill(Z, U) == pytest.approx(
-        1 - np.sum((K - U @ U.T) ** 2) / np.sum((K - K.mean()) ** 2), rel=1e-12
-    )
-
-
-def test_there_is_no_skill_where_all_objects_are_one():
-    """The spread is then rounding, of either sign."""
-    rng = np.random.default_rng(0)
-    for n in range(20, 60):
-        z = rng.normal(size=4)
-        Z = np.tile(z / np.linalg.norm(z), (n, 1))
-        assert _skill(Z, rng.dirichlet(np.ones(3), n)) == 0.0
-
-
-def test_held_out_partitions_finer_than_the_answer_find_it():
-    simulated = make_gaussians(400, 3, separation=5.0, random_state=0)
-    model = EvidenceAccumulation("auto", criterion="held-out", max_clusters=6, random_state=0).fit(
-        simulated.evidence
-    )
-    assert model.n_clusters_ == 3
-    assert np.argmax(model.scores_) == 1
-
-
 def test_partitions_at_random_are_named():
     L = np.random.default_rng(0).integers(0, 4, (200, 30))
     with pytest.warns(EvidenceWarning, match="random partitions"):
@@ -532,8 +487,6 @@ def test_a_fitted_model_survives_pickling():
         ({"n_clusters": 500}, ValueError, "n_clusters=500"),
         ({"consensus": "median"}, ValueError, "cluster-kernel"),
         ({"consensus": 3}, TypeError, "estimator"),
-        ({"criterion": "magic"}, ValueError, "eigengap"),
-        ({"criterion": "lifetime"}, ValueError, "linkage"),
         ({"n_bootstrap": -1}, ValueError, "n_bootstrap"),
         ({"ensemble": "some"}, (TypeError, ValueError), "ensemble"),
     ],

@@ -36,8 +36,7 @@ from . import hard, soft
 from .fitted import KEPT, Constraints, FittedConsensus, fit_linked
 from .mixtures import MixtureEnsemble
 from .reading import Settings, run_of
-from .selection import CRITERIA
-from .solvers import LINKAGES, NAMES, memory_needed
+from .solvers import NAMES, memory_needed
 
 
 class EvidenceAccumulation(FittedConsensus):
@@ -46,9 +45,12 @@ class EvidenceAccumulation(FittedConsensus):
     Parameters
     ----------
     n_clusters : int, "auto" or a sequence of int, default="auto"
-        ``"auto"`` takes the best number by ``criterion``, or one where nothing beats noise; a
-        sequence holds the numbers to choose from. The answer k is the same fit as with
-        ``n_clusters=k``.
+        ``"auto"`` takes the best number, or one where nothing beats noise; a sequence holds the
+        numbers to choose from. The score of k is the gap after the k-th eigenvalue of the
+        normalised co-association, relative to what it could be, less what k clusters leave of it
+        (``misfit_``); for features the mean over small mixtures, k-means partitions and the
+        neighbour graph; for labelings times the mean adjusted Rand index of the clusters to these.
+        The answer k is the same fit as with ``n_clusters=k``.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
         What makes evidence from features. None: small Gaussian mixtures, fine connected k-means
         partitions, and mixtures of about ``n_clusters`` Gaussians; the answer is that of the kind
@@ -61,24 +63,12 @@ class EvidenceAccumulation(FittedConsensus):
         The others need labelings. ``"coassociation"``: the published model on the co-association
         itself, squared loss over all raw observations, so that a pair weighs as often as it was
         seen. ``"coassociation-unweighted"``: the same with every pair counted once;
-        ``"coassociation-likelihood"``: Bernoulli likelihood in place of squares;
-        ``"coassociation-kullback-leibler"`` and ``"coassociation-itakura-saito"``: these
-        divergences; all with the explicit matrix, for a few thousand objects. ``"single"``,
+        ``"coassociation-likelihood"``: Bernoulli likelihood in place of squares; both with the
+        explicit matrix, for a few thousand objects. ``"single"``,
         ``"average"``, ``"complete"``: linkage on 1 - co-association. ``"cspa"``, ``"hgpa"``,
         ``"mcla"``, ``"hbgf"``: the graph and
         hypergraph cuts of Strehl and Ghosh (2002) and of Fern and Brodley (2004), as normalised
         cuts, for comparison. Or any estimator that takes a similarity.
-    criterion : {"eigengap", "held-out", "lifetime"} or None
-        How ``"auto"`` scores a number of clusters k. ``"eigengap"``: the gap after the k-th
-        eigenvalue of the normalised co-association, relative to what it could be, less what k
-        clusters leave of it (``misfit_``); for features the mean over small mixtures, k-means
-        partitions and the neighbour graph; for labelings times the mean adjusted Rand index of the
-        clusters to these. ``"held-out"``: minus the Brier score of u_i'u_j on
-        partitions that had no part in the fit, which asks for partitions about as coarse as the
-        answer; for ``"cluster-kernel"`` the Brier skill against the cluster kernel of half of the
-        partitions.
-        ``"lifetime"``: the range of thresholds for which a linkage tree has k clusters. None is
-        ``"eigengap"``, the only one that soft evidence knows.
     max_clusters : int
         Largest number of clusters that ``n_clusters="auto"`` tries at first; of up to four times
         as many it tries those that the evidence suggests.
@@ -104,8 +94,6 @@ class EvidenceAccumulation(FittedConsensus):
         What made the evidence, fitted, if there is one.
     uncertainty_ : array of shape (n, n_clusters)
         Standard errors of the memberships (if ``n_bootstrap``).
-    selection_criterion_ : str
-        What ``"auto"`` decided by.
     candidates_, scores_ : arrays
         Numbers of clusters tried by ``"auto"``, and their scores (higher is better).
     selection_ : Choice
@@ -145,6 +133,7 @@ class EvidenceAccumulation(FittedConsensus):
     """
 
     chooses_n_clusters = "auto"
+    own_criteria = ("penalized-eigengap",)
 
     @property
     def unit_free(self) -> bool:
@@ -160,7 +149,6 @@ class EvidenceAccumulation(FittedConsensus):
         *,
         ensemble: Estimator | str | None = None,
         consensus: Estimator | str = "cluster-kernel",
-        criterion: str | None = None,
         max_clusters: int = 20,
         n_bootstrap: int = 0,
         n_init: int = 4,
@@ -169,8 +157,7 @@ class EvidenceAccumulation(FittedConsensus):
         random_state: RandomState = None,
     ) -> None:
         self.ensemble, self.consensus = ensemble, consensus
-        self.criterion, self.max_clusters = criterion, max_clusters
-        self.n_bootstrap = n_bootstrap
+        self.max_clusters, self.n_bootstrap = max_clusters, n_bootstrap
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     @documented
@@ -249,7 +236,7 @@ class EvidenceAccumulation(FittedConsensus):
         if isinstance(self.ensemble, MixtureEnsemble):
             return True
         kernel = isinstance(self.consensus, str) and self.consensus == "cluster-kernel"
-        return self.ensemble is None and kernel and self.criterion in (None, "eigengap")
+        return self.ensemble is None and kernel
 
     def _fit_soft(
         self,
@@ -283,7 +270,6 @@ class EvidenceAccumulation(FittedConsensus):
         numbers = sorted(scores)
         self.candidates_ = np.array(numbers or [1])
         self.scores_ = np.array([scores[k] for k in numbers] or [0.0])
-        self.selection_criterion_ = "eigengap"
         best = int(self.candidates_[np.argmax(self.scores_)])
         if not isinstance(self.n_clusters, str):
             return best
@@ -342,7 +328,6 @@ class EvidenceAccumulation(FittedConsensus):
             self.misfit_ = solution.misfit
         if self._searches():
             self.candidates_, self.scores_ = self._hard.candidates, self._hard.scores
-            self.selection_criterion_ = hard.criterion_of(self)
         memberships = self._hard.spread(C.table, solution.memberships)
         memberships = hard.uniform_where_unseen(C.table, memberships)
         draws = partial(hard.draws, self._hard, C.table)
@@ -364,7 +349,7 @@ class EvidenceAccumulation(FittedConsensus):
     def _tabulate(self) -> None:
         if self._searches():
             scores = zip(map(int, self.candidates_), map(float, self.scores_), strict=True)
-            self.selection_ = reported(self, self.selection_criterion_, dict(scores))
+            self.selection_ = reported(self, self.own_criteria[0], dict(scores))
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
@@ -387,13 +372,6 @@ class EvidenceAccumulation(FittedConsensus):
         elif not hasattr(self.consensus, "fit"):
             raise TypeError(
                 f"consensus must be one of {', '.join(map(repr, NAMES))} or an estimator, "
-                f"got {self.consensus!r}"
-            )
-        if self.criterion is not None:
-            check_choice(self.criterion, "criterion", CRITERIA)
-        if self.criterion == "lifetime" and self.consensus not in LINKAGES:
-            raise ValueError(
-                f"criterion='lifetime' needs a linkage as consensus ({', '.join(LINKAGES)}), "
                 f"got {self.consensus!r}"
             )
 

@@ -5,15 +5,12 @@
     squared            (c - p)^2
     likelihood         -(c log p + (1 - c) log(1 - p)) / 2: f is minus the log-likelihood of the
                        Bernoulli observations
-    kullback-leibler   c log(c / p) - c + p: counts N c are Poisson with mean N p
-    itakura-saito      p / c - log(p / c) - 1, of p from c, which is convex in p; a share c of no
-                       pair at all counts as half a pair
 
 "coassociation" is the squared loss over the raw observations, by sweeps over the table. The others
-have the co-association matrix in hand, for a few thousand objects (the divergences after Banerjee
-et al. 2005). N_ij = 1 for pairs that were seen together makes the unweighted model, the number of
-partitions that saw both the others; N_ij = 0, and whatever c_ij, for pairs that no partition saw
-together. Object after object: each row is a convex problem, whose steps never raise f.
+have the co-association matrix in hand, for a few thousand objects. N_ij = 1 for pairs that were
+seen together makes the unweighted model, the number of partitions that saw both the likelihood;
+N_ij = 0, and whatever c_ij, for pairs that no partition saw together. Object after object: each row
+is a convex problem, whose steps never raise f.
 """
 
 from __future__ import annotations
@@ -35,7 +32,6 @@ from .reading import ByKernel, Settings
 
 PLACED = 4096  # new objects placed at a time
 NEAR = 1e-12  # probabilities keep this distance from 0 and 1
-N_HALVINGS = 40  # of a line search: the step is known to the last digits
 N_ROUNDS = 30  # over the row of a new object
 
 
@@ -80,12 +76,10 @@ class ByMatrix:
     def _shares(
         self, new: tables.Table, other: tables.Table | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Shares, positive where the loss needs that, and the weights of the pairs."""
+        """Shares, one half where a pair was never seen, and the weights of the pairs."""
         shares, seen = tables.pair_shares(new, other)
         known = np.isfinite(shares)
         shares = np.where(known, shares, 0.5)
-        if self.name == "coassociation-itakura-saito":
-            shares = np.maximum(shares, 0.5 / np.maximum(seen, 1.0))
         unweighted = self.name == "coassociation-unweighted"
         return shares, known.astype(np.float64) if unweighted else seen
 
@@ -179,69 +173,7 @@ def _likelihood(c: np.ndarray, p: np.ndarray) -> np.ndarray:
     return -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2
 
 
-class Divergence(NamedTuple):
-    """A loss by its first and second derivative by p; rows by pair steps with a line search."""
-
-    loss: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    slope: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    curvature: Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-    def value(self, c: np.ndarray, p: np.ndarray) -> np.ndarray:
-        """Loss of p for shares c."""
-        return self.loss(c, np.maximum(p, NEAR))
-
-    def row(self, c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """The row after pair steps, each to the near side of the minimum along its line."""
-        u = u.copy()
-        for _ in range(max(1, len(u) // 2)):
-            p = np.maximum(U @ u, NEAR)
-            gradient = (weight * self.slope(c, p)) @ U
-            to, out = int(np.argmin(gradient)), int(np.argmax(np.where(u > 0, gradient, -np.inf)))
-            if gradient[out] <= gradient[to]:
-                break
-            step = self._line_search(c, weight, p, U[:, to] - U[:, out], u[out])
-            u[to] += step
-            u[out] = max(0.0, u[out] - step)
-        return u
-
-    def _line_search(
-        self, c: np.ndarray, weight: np.ndarray, p: np.ndarray, d: np.ndarray, limit: float
-    ) -> float:
-        """The t in [0, limit] where the loss at p + t d is least: Newton steps in a bracket."""
-
-        def derivatives(t: float) -> tuple[float, float]:
-            q = np.maximum(p + t * d, NEAR)
-            slope, curvature = self.slope(c, q), self.curvature(c, q)
-            return float(np.sum(weight * slope * d)), float(np.sum(weight * curvature * d * d))
-
-        if derivatives(limit)[0] <= 0:
-            return limit
-        low, high, t = 0.0, limit, 0.0
-        for _ in range(N_HALVINGS):
-            slope, curvature = derivatives(t)
-            low, high = (t, high) if slope <= 0 else (low, t)
-            newton = t - slope / curvature if curvature > 0 else high
-            ahead = newton if low < newton < high else (low + high) / 2
-            if abs(ahead - t) <= 1e-12 * limit:
-                return t
-            t = ahead
-        return low  # on the near side of the minimum, so that the loss never rises
-
-
-DIVERGENCES = {
-    "coassociation-kullback-leibler": Divergence(
-        lambda c, p: c * (np.log(np.maximum(c, NEAR)) - np.log(p)) - c + p,
-        lambda c, p: 1.0 - c / p,
-        lambda c, p: c / p**2,
-    ),
-    "coassociation-itakura-saito": Divergence(
-        lambda c, p: p / c - np.log(p / c) - 1.0,
-        lambda c, p: 1.0 / c - 1.0 / p,
-        lambda c, p: 1.0 / p**2,
-    ),
-}
 LOSSES: dict[str, Any] = {
     "coassociation-unweighted": Loss(lambda c, p: (c - p) ** 2, _squared_row),
     "coassociation-likelihood": Loss(_likelihood, lambda *row: native("labels").likely_row(*row)),
-    **DIVERGENCES,
 }

@@ -18,7 +18,6 @@ from ...array.types import Estimator
 from ...memberships import one_hot
 from ...numerics import label_table as tables
 from ...numerics import seeding
-from ...selection.criteria import longest_lifetime
 from ...similarity.coassociation import Coassociation, Rows, Shares
 from .hypergraphs import HYPERGRAPHS, by_hypergraph
 from .published import LOSSES, ByMatrix, ByObservations
@@ -103,7 +102,7 @@ class ByCopies:
 class ByLinkage:
     """A linkage tree on 1 - co-association, cut into k clusters (Fred and Jain)."""
 
-    def __init__(self, method: str, table: tables.Table, k: int | None) -> None:
+    def __init__(self, method: str, table: tables.Table, k: int) -> None:
         self.method, self.seen = method, np.flatnonzero(table.coverage > 0)
         self.table = table.objects(self.seen)
         distances = 1.0 - filled(Coassociation(self.table).toarray())
@@ -111,7 +110,6 @@ class ByLinkage:
         self.tree = np.empty((0, 4))
         if len(distances) > 1:
             self.tree = linkage(squareform(distances, checks=False), method)
-        k = longest_lifetime(self.tree[:, 2]) if k is None else k
         self.groups = one_hot(seeding.cut(self.tree, k), k)
         self.memberships = np.full((len(table.codes), k), 1.0 / k)
         self.memberships[self.seen] = self.groups
