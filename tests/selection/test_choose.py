@@ -309,6 +309,37 @@ def test_default_finds_the_true_number_in_eight_of_ten_draws(family):
     assert hits >= 8
 
 
+@pytest.mark.parametrize("model", [SpectralClustering, PairwiseProbabilisticClustering])
+@pytest.mark.parametrize("noise", ["walk", "edges", "background"])
+def test_blocks_that_share_much_are_found(model, noise):
+    """Five blocks in a similarity that all pairs have in common, or whose entries are noisy."""
+    rng, labels = np.random.default_rng(0), np.repeat(np.arange(5), 60)
+    same = labels[:, None] == labels
+    if noise == "walk":
+        W = make_block_similarity(random_state=0).evidence
+    elif noise == "edges":
+        W = np.triu(rng.random((300, 300)) < np.where(same, 0.4, 0.07), 1).astype(float)
+        W = W + W.T
+    else:
+        W = 0.3 * same + rng.random((300, 300))
+        W = W + W.T
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = model(similarity="precomputed", random_state=0).fit(W)
+    assert fitted.n_clusters_ == 5
+
+
+@pytest.mark.parametrize("model", [SpectralClustering, PairwiseProbabilisticClustering])
+def test_random_graphs_are_one_cluster(model):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n, share = (60, 0.3) if seed % 2 else (200, 0.1)
+        W = np.triu(rng.random((n, n)) < share, 1).astype(float)
+        with pytest.warns(EvidenceWarning, match="one cluster is the answer"):
+            fitted = model(similarity="precomputed", random_state=0).fit(W + W.T)
+        assert fitted.n_clusters_ == 1
+
+
 @pytest.mark.parametrize("n_clusters", ["auto", 8])
 def test_a_model_that_infers_the_number_is_fitted_once(n_clusters):
     X = blobs()
