@@ -194,7 +194,7 @@ def _held_out(trial: Trial, n_clusters: int) -> np.ndarray:
     labelings share no pair. Labelings: halves of the partitions.
     """
     rng = np.random.default_rng(trial.seed)
-    values: list[float] = []
+    values: list[Any] = []
     for _ in range(trial.n_splits):
         models = trial.model(n_clusters, rng), trial.model(n_clusters, rng)
         pairs = trial.evidence.both_labels(models, rng)

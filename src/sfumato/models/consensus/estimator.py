@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
 from numbers import Integral
@@ -27,7 +28,7 @@ from ...array.warn import warn
 from ...data.features import check_observed, without_empty
 from ...engine.clusterer import most_clusters, plain_features
 from ...engine.few import number_of_few
-from ...engine.levels import sizes
+from ...engine.levels import local_maxima, sizes
 from ...engine.objects import object_weights
 from ...engine.structure import CONFIDENT, has_few
 from ...selection.choose import reported
@@ -267,16 +268,19 @@ class EvidenceAccumulation(FittedConsensus):
     def _number(self, X: np.ndarray, evidence: Any, mass: Weights) -> int:
         """The best number of clusters; one where none beats noise."""
         scores = soft.numbers(evidence, self.n_clusters, self.max_clusters)
-        numbers = sorted(scores)
+        numbers, level = sorted(scores), soft.noise_score(X.shape[0])
         self.candidates_ = np.array(numbers or [1])
-        self.scores_ = np.array([scores[k] for k in numbers] or [0.0])
+        self.scores_ = np.array([scores[k].mean() for k in numbers] or [0.0])
+        kinds = zip(*(scores[k] for k in numbers), strict=True)
+        found = [local_maxima(dict(zip(numbers, own, strict=True)), level) for own in kinds]
+        self._supported_ = max(set().union(*found), default=1)
         best = int(self.candidates_[np.argmax(self.scores_)])
         if not isinstance(self.n_clusters, str):
             return best
         features = None if self._precomputed() else plain_features(X)
         if features is not None and has_few(features):
             return number_of_few(features, mass)
-        first, level = float(self.scores_.max()), soft.noise_score(X.shape[0])
+        first = float(self.scores_.max())
         if len(numbers) and first < level:
             warn(
                 f"no number of clusters stands out: the best score, {first:.2f} for "
@@ -350,6 +354,28 @@ class EvidenceAccumulation(FittedConsensus):
         if self._searches():
             scores = zip(map(int, self.candidates_), map(float, self.scores_), strict=True)
             self.selection_ = reported(self, self.own_criteria[0], dict(scores))
+
+    def _level_scores(self) -> dict[int, float]:
+        if not hasattr(self, "_scores_"):
+            model: Any = self
+            if not hasattr(self, "candidates_") and hasattr(self, "_fitted_to_"):
+                given = {"X", "partition_weight", "sample_weight"} & set(self._fitted_to_)
+                model = clone(self).set_params(n_clusters="auto")
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # the answer itself has warned
+                    model.fit(**{name: self._fitted_to_[name] for name in given})
+            numbers = map(int, getattr(model, "candidates_", ()))
+            found = map(float, getattr(model, "scores_", ()))
+            self._scores_ = dict(zip(numbers, found, strict=True))
+            self._supported_ = getattr(model, "_supported_", 1)
+        return self._scores_
+
+    def _finest(self) -> int:
+        """The finest number that any kind of evidence supports."""
+        return max(super()._finest(), getattr(self, "_supported_", 1))
+
+    def _noise(self) -> float:
+        return super()._noise() if self._soft is None else soft.noise_score(len(self.memberships_))
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()

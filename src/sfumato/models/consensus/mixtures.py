@@ -24,8 +24,9 @@ from ...array.validation import as_generator, check_number, refuse_subnormal
 from ...array.warn import warn
 from ...data.features import check_observed, without_empty
 from ...engine import loop
+from ...engine.component import Fit
 from ...engine.objects import distinct_sample, object_weights
-from ...engine.search import Fit, Objects, choose, fit_all
+from ...engine.search import Objects, choose, fit_all
 from ...numerics import distances
 from ...numerics.axes import Axes, by_radius, fit_axes
 from ...numerics.holes import Gaps
