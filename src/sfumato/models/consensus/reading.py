@@ -22,8 +22,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ...array.arrays import asarray_like
+from ...array.rows import one_blas_thread
 from ...array.types import Estimator, Weights
-from ...array.warn import EvidenceWarning
 from ...engine import loop
 from ...numerics import label_table as tables
 from ...numerics import simplex
@@ -33,6 +33,7 @@ from ...selection.criteria import misfit
 from ...similarity.cluster_kernel import ClusterKernel
 from ...similarity.coassociation import Rows
 from ...similarity.operators import Factored
+from ..pairwise import kernel
 from ..pairwise.estimator import PairwiseProbabilisticClustering
 
 SCREEN = 20_000  # objects among which the starts are compared
@@ -99,17 +100,15 @@ def fit_reader(
     """The pairwise model on Z Z', from memberships ``start`` (n, k), with weights ``mass`` (n,)."""
     n, k = Z.shape
     # Objects that are alone in their clusters fix the scale by their own entries only.
-    model = settings.model(k, diagonal="include" if n <= k else "exclude", init=start)
-    with warnings.catch_warnings():
-        # The misfit decides whether the result is meaningful, so candidates give no warnings.
-        warnings.simplefilter("ignore", EvidenceWarning)
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(Factored(Z), sample_weight=mass)
-    U, a = model.memberships_, model.scale_
+    problem = kernel.Problem(kernel.Low(Z), n > k, None, mass)
+    with one_blas_thread():
+        run = settings.model(k, init=start)._best_of_starts(problem, Factored(Z))
+    U, a = simplex.normalize(run.state.U[:, 0]), float(run.state.scale[0])
     root = 1.0 if mass is None else np.sqrt(mass)[:, None]
     heavy = U if mass is None else mass[:, None] * U
     left = misfit(root * Z, root * U)
-    return Reader(a * a * (U.T @ heavy), a * (Z.T @ heavy), left, run_of(model))
+    run = run._replace(state=None)
+    return Reader(a * a * (U.T @ heavy), a * (Z.T @ heavy), left, run)
 
 
 class ByKernel:

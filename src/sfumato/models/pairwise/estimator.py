@@ -156,13 +156,15 @@ class PairwiseProbabilisticClustering(
             )
         small = isinstance(problem.W, kernel.Low)  # thin products: threads would only wait
         with one_blas_thread() if small else nullcontext():
-            run = self._best_of_starts(problem, W, labels)
+            run = self._best_of_starts(problem, W, labels, self._group)
         self._finish(problem, run, X)
 
     def _streams(self) -> bool:
         return self._is("precomputed")
 
-    def _best_of_starts(self, problem: kernel.Problem, W: Any, labels: Any) -> loop.Run:
+    def _best_of_starts(
+        self, problem: kernel.Problem, W: Any, labels: Any = None, group: Any = None
+    ) -> loop.Run:
         """The best of the starts.
 
         With many objects the starts of a matrix compete on a sample, and the best one goes on with
@@ -174,8 +176,8 @@ class PairwiseProbabilisticClustering(
             return kernel.best_run(self._solve(problem, setup.on_device(_matched(U, labels), W)))
 
         if self.init is not None:
-            U = setup.given(self.init, self._group.size if self._group is not None else n, k)
-            return solved(U if self._group is None else setup.of_objects(U, self._group, n))
+            U = setup.given(self.init, n if group is None else group.size, k)
+            return solved(U if group is None else setup.of_objects(U, group, n))
         if k >= n:
             return solved(simplex.draw(rng, (n, self.n_init, k)))
         sampled = partial(setup.on_a_sample, problem, k, self.n_init, rng, self._solve)
