@@ -145,8 +145,7 @@ def choose(
         str,
         o.option(
             "--criterion",
-            "auto, structure, held-out, penalized-eigengap, silhouette, gap, bic, aic, icl or "
-            "lifetime.",
+            "auto, structure, held-out, penalized-eigengap, silhouette, lifetime, bic, aic or icl.",
             "NAME",
         ),
     ] = "auto",

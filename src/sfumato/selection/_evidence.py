@@ -114,21 +114,6 @@ class Evidence:
 class Features(Evidence):
     """Features (n, p), with weights if there are any."""
 
-    def structureless(self, rng: np.random.Generator) -> Features:
-        """Uniform in the box of the principal axes; shuffled columns if sparse or incomplete."""
-        X = self.data
-        if sp.issparse(X) or np.isnan(np.asarray(X, dtype=np.float64)).any():
-            columns = sp.csc_array(X) if sp.issparse(X) else X
-            shuffled = [columns[:, [j]][rng.permutation(X.shape[0])] for j in range(X.shape[1])]
-            stacked = sp.csr_array(sp.hstack(shuffled)) if sp.issparse(X) else np.hstack(shuffled)
-            return replace(self, data=stacked)
-        center = X.mean(axis=0, dtype=np.float64)
-        axes = np.linalg.svd(X - center, full_matrices=False)[2]
-        scores = (X - center) @ axes.T
-        drawn = rng.uniform(scores.min(axis=0), scores.max(axis=0), size=scores.shape)
-        dtype = X.dtype if X.dtype.kind == "f" else np.float64
-        return replace(self, data=(drawn @ axes + center).astype(dtype))
-
 
 class Similarity(Evidence):
     """A similarity (n, n) that can be indexed; halves are two disjoint blocks of pairs."""

@@ -109,11 +109,11 @@ def choose_n_clusters(
         "auto": the criterion of the estimator if it has one (mixtures: BIC, models of similarities
         and the consensus: "penalized-eigengap"), else "structure": the largest number whose
         clusters are all separated (fewer than 50 objects: "few-objects", Ward's scatter against
-        uniform clouds). Also "held-out", "penalized-eigengap", "silhouette", "gap", "lifetime",
+        uniform clouds). Also "held-out", "penalized-eigengap", "silhouette", "lifetime",
         "bic", "aic", "icl", or a function ``f(trial, n_clusters)`` that is better the higher it
         is. A Dirichlet process knows "posterior" only, from one fit, and takes no candidates.
     n_splits : int
-        Splits into halves, or structureless draws, for the criteria that need them.
+        Splits into halves, for the criterion that needs them.
     sample_weight : array of shape (n,), optional
         Passed to ``fit`` with features; whole numbers with similarities and labelings, where a
         weight of w is w copies, and 0 absence.

@@ -2,10 +2,8 @@
 
 A criterion of ``choose_n_clusters`` is a function ``criterion(trial, n_clusters)``, higher is
 better; it may answer with several values (splits of the evidence), whose mean is the score. Models
-may call the formulas; those of a spectrum are written in ``engine.numbers``. Others:
+may call the formulas; those of a spectrum are written in ``engine.numbers``. Another:
 
-    gap statistic       mean log W*_k - log W_k,   W_k the dispersion within clusters,
-                        W*_k that of structureless draws
     lifetime            length of the interval of thresholds at which a linkage tree has k clusters
 """
 
@@ -80,25 +78,6 @@ def mean_agreement(
         spread = sum(sides) / 2 - chance
         indices.append((both - chance) / spread if spread > 0 else float(own.any()))
     return max(0.0, float(np.average(indices, weights=weights * seen.any(axis=0))))
-
-
-def dispersion(X: Array, labels: ArrayLike) -> float:
-    """Sum over clusters of the squared distances to their means."""
-    X, codes = np.asarray(X, dtype=np.float64), np.unique(labels, return_inverse=True)[1]
-    X = X - X.mean(axis=0)
-    sums = np.zeros((codes.max() + 1, X.shape[1]))
-    np.add.at(sums, codes, X)
-    sizes = np.bincount(codes)
-    return float(max(0.0, np.square(X).sum() - (np.square(sums).sum(axis=1) / sizes).sum()))
-
-
-def gap_statistic(dispersions: ArrayLike, references: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Gap of each of m numbers of clusters and its standard error (Tibshirani, Walther, Hastie
-    2001), from the dispersions (m,) on the evidence and those (b, m) on b structureless draws.
-    """
-    given = np.asarray(dispersions), np.asarray(references)
-    own, drawn = (np.log(np.maximum(values, np.finfo(float).tiny)) for values in given)
-    return drawn.mean(axis=0) - own, drawn.std(axis=0) * np.sqrt(1 + 1 / len(drawn))
 
 
 def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
@@ -239,20 +218,6 @@ def _penalized_eigengap(trial: Trial, n_clusters: int) -> float:
     return trial.cache["scores"].get(n_clusters, np.nan)
 
 
-def _gap(trial: Trial, n_clusters: int) -> float:
-    """Gap statistic against uniform draws in the box around the principal axes, less its error."""
-    X = trial.features("gap")
-    rng = np.random.default_rng(trial.seed)
-    own = dispersion(X.data, labels_of(trial.fit(n_clusters), X.data))
-    drawn = []
-    for _ in range(trial.n_splits):
-        null = X.structureless(rng)
-        model = null.fit(trial.model(n_clusters, rng))
-        drawn.append([dispersion(null.data, labels_of(model, null.data))])
-    statistic, error = gap_statistic([own], drawn)
-    return float(statistic[0] - error[0])
-
-
 def _lifetime(trial: Trial, n_clusters: int) -> float:
     """Length of the interval of thresholds over which average linkage has k clusters."""
     return float(lifetime(_tree(trial.evidence)[:, 2], n_clusters))
@@ -276,7 +241,6 @@ CRITERIA: dict[str, Callable[[Trial, int], Any]] = {
     "few-objects": _few_objects,
     "held-out": _held_out,
     "penalized-eigengap": _penalized_eigengap,
-    "gap": _gap,
     "bic": _information("bic"),
     "aic": _information("aic"),
     "icl": _information("icl"),

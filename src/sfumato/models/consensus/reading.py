@@ -22,7 +22,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ...array.arrays import asarray_like
-from ...array.rows import one_blas_thread
 from ...array.types import Estimator, Weights
 from ...engine import loop
 from ...numerics import label_table as tables
@@ -33,7 +32,6 @@ from ...selection.criteria import misfit
 from ...similarity.cluster_kernel import ClusterKernel
 from ...similarity.coassociation import Rows
 from ...similarity.operators import Factored
-from ..pairwise import kernel
 from ..pairwise.estimator import PairwiseProbabilisticClustering
 
 SCREEN = 20_000  # objects among which the starts are compared
@@ -100,9 +98,8 @@ def fit_reader(
     """The pairwise model on Z Z', from memberships ``start`` (n, k), with weights ``mass`` (n,)."""
     n, k = Z.shape
     # Objects that are alone in their clusters fix the scale by their own entries only.
-    problem = kernel.Problem(kernel.Low(Z), n > k, None, mass)
-    with one_blas_thread():
-        run = settings.model(k, init=start)._best_of_starts(problem, Factored(Z))
+    model = settings.model(k, diagonal="include" if n <= k else "exclude", init=start)
+    run = model._run_of_factor(Z, mass)
     U, a = simplex.normalize(run.state.U[:, 0]), float(run.state.scale[0])
     root = 1.0 if mass is None else np.sqrt(mass)[:, None]
     heavy = U if mass is None else mass[:, None] * U

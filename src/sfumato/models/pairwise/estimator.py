@@ -16,7 +16,7 @@ from ...array.arrays import as_dense, namespace, to_numpy
 from ...array.docs import documented
 from ...array.memory import InputSize, reserve
 from ...array.rows import one_blas_thread
-from ...array.types import ArrayLike, RandomState
+from ...array.types import ArrayLike, RandomState, Weights
 from ...array.validation import as_generator, check_choice, check_number
 from ...array.warn import warn
 from ...data.constraints import Known, largest_first, match_columns, reordered
@@ -27,6 +27,7 @@ from ...engine.similarity_evidence import Evidence
 from ...numerics import simplex
 from ...numerics.operators import dtype_of, squared_norm
 from ...selection.automatic import AutomaticSimilarity
+from ...similarity.operators import Factored
 from . import gradient, kernel, setup
 from .evidence import Pairs, own_terms, takes
 
@@ -158,6 +159,12 @@ class PairwiseProbabilisticClustering(
         with one_blas_thread() if small else nullcontext():
             run = self._best_of_starts(problem, W, labels, self._group)
         self._finish(problem, run, X)
+
+    def _run_of_factor(self, Z: np.ndarray, weights: Weights) -> loop.Run:
+        """The best run for the similarity Z Z' of objects with weights; nothing is published."""
+        problem = kernel.Problem(kernel.Low(Z), self.diagonal == "exclude", None, weights)
+        with one_blas_thread():
+            return self._best_of_starts(problem, Factored(Z))
 
     def _streams(self) -> bool:
         return self._is("precomputed")
