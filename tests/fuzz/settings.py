@@ -54,7 +54,6 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "n_components": (1, 2, "auto", (1, 3)),
     "consensus": (
         "coassociation",
-        "coassociation-unweighted",
         "coassociation-likelihood",
         "single",
         "complete",

@@ -188,34 +188,29 @@ def test_published_model_reaches_a_minimum_of_the_pairwise_objective():
     squares = (C - U @ U.T) ** 2
     np.fill_diagonal(squares, 0)
     assert squares.sum() == pytest.approx(pairwise.objective_, rel=1e-6)
-    assert consensus("coassociation-unweighted", tol=1e-10).fit(L).objective_ == pytest.approx(
-        pairwise.objective_, rel=1e-6
-    )
     within = np.sum(C * (1 - C)) * L.shape[1]
     assert ours.objective_ == pytest.approx(squares.sum() * L.shape[1] + within, rel=1e-8)
 
 
-@pytest.mark.parametrize("likelihood", [False, True])
-def test_explicit_sweeps_go_down_and_ignore_unseen_pairs(likelihood):
+def test_explicit_sweeps_go_down_and_ignore_unseen_pairs():
     L, _ = noisy_labelings(n=30, missing=0.6, m=5)
     together, seen = kernel.pair_counts(kernel.encode(L.astype(np.int32)))
     np.fill_diagonal(seen, 0)
     assert (seen[~np.eye(30, dtype=bool)] == 0).any()
     rng = np.random.default_rng(0)
     C = np.where(seen > 0, together / np.maximum(seen, 1), rng.random(seen.shape))
-    rule = published.LOSSES["coassociation-" + ("likelihood" if likelihood else "unweighted")]
     start = simplex.draw(rng, (30, 3))
     U, history = start, []
     for _ in range(20):
-        U, value = published.sweep(rule, C, seen, U)
+        U, value = published.sweep(C, seen, U)
         history.append(value)
     assert np.all(np.diff(history) <= 1e-9 * history[0])
     other = start
     for _ in range(20):
-        other, _ = published.sweep(rule, np.where(seen > 0, C, 0.123), seen, other)
+        other, _ = published.sweep(np.where(seen > 0, C, 0.123), seen, other)
     np.testing.assert_allclose(U, other, atol=1e-9)
     p, c = np.clip(U @ U.T, 1e-12, 1 - 1e-12), C
-    loss = -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2 if likelihood else (c - U @ U.T) ** 2
+    loss = -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2
     assert history[-1] == pytest.approx(np.sum(seen * loss), rel=1e-9)
 
 
@@ -224,9 +219,9 @@ def test_squared_sweeps_over_matrix_and_table_agree():
     table = kernel.encode(L.astype(np.int32))
     together, seen = kernel.pair_counts(table)
     np.fill_diagonal(seen, 0)
-    squared, C = published.LOSSES["coassociation-unweighted"], together / np.maximum(seen, 1)
+    C = together / np.maximum(seen, 1)
     U, V = (simplex.draw(np.random.default_rng(s), (40, 3)) for s in (0, 1))
-    one, other = (published.objective(squared, C, seen, each) for each in (U, V))
+    one, other = (np.sum(seen * (C - each @ each.T) ** 2) for each in (U, V))
     difference = one - other
     assert difference == pytest.approx(
         sweeps.objective(table, U) - sweeps.objective(table, V), rel=1e-10
@@ -462,7 +457,7 @@ def test_explicit_matrices_are_refused_when_they_do_not_fit(monkeypatch):
     L, _ = noisy_labelings()
     monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", "1e5")
     with pytest.raises(MemoryBudgetError):
-        consensus("coassociation-unweighted").fit(L)
+        consensus("coassociation-likelihood").fit(L)
     consensus("coassociation").fit(L)
 
 

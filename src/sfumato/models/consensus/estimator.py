@@ -63,8 +63,7 @@ class EvidenceAccumulation(FittedConsensus):
         ``"cluster-kernel"``: the pairwise model on the rank-k cluster kernel of the co-association.
         The others need labelings. ``"coassociation"``: the published model on the co-association
         itself, squared loss over all raw observations, so that a pair weighs as often as it was
-        seen. ``"coassociation-unweighted"``: the same with every pair counted once;
-        ``"coassociation-likelihood"``: Bernoulli likelihood in place of squares; both with the
+        seen. ``"coassociation-likelihood"``: Bernoulli likelihood in place of squares, with the
         explicit matrix, for a few thousand objects. ``"single"``,
         ``"average"``, ``"complete"``: linkage on 1 - co-association. ``"cspa"``, ``"hgpa"``,
         ``"mcla"``, ``"hbgf"``: the graph and

@@ -20,15 +20,16 @@ from ...numerics import label_table as tables
 from ...numerics import seeding
 from ...similarity.coassociation import Coassociation, Rows, Shares
 from .hypergraphs import HYPERGRAPHS, by_hypergraph
-from .published import LOSSES, ByMatrix, ByObservations
+from .published import ByLikelihood, ByObservations
 from .reading import SCREEN, ByCompletion, ByKernel, Settings, run_at_once, run_of
 
 LINKAGES = ("single", "average", "complete")
-NAMES = ("cluster-kernel", "coassociation", *LOSSES, *LINKAGES, *HYPERGRAPHS)
+LIKELIHOOD = "coassociation-likelihood"
+NAMES = ("cluster-kernel", "coassociation", LIKELIHOOD, *LINKAGES, *HYPERGRAPHS)
 # Consensus functions without weights; single and complete linkage do not depend on weights
-BY_COPIES = (*LOSSES, "average", *HYPERGRAPHS)
+BY_COPIES = (LIKELIHOOD, "average", *HYPERGRAPHS)
 # Matrices (n, n) kept at one time, by those that do not only multiply
-MATRICES = dict.fromkeys(LOSSES, 5) | dict.fromkeys(LINKAGES, 2) | {"coassociation-unweighted": 3}
+MATRICES = {LIKELIHOOD: 5} | dict.fromkeys(LINKAGES, 2)
 # Arrays of the size of all starts that the pairwise model on the cluster kernel keeps at one time
 COPIES = 6
 DENSE = 1000  # objects up to which a plain matrix is quicker than the operator
@@ -59,8 +60,8 @@ def solve(
         return by_hypergraph(consensus, table, k, settings)
     if consensus in LINKAGES:
         return ByLinkage(consensus, table, k)
-    if consensus not in ("cluster-kernel", "coassociation"):
-        return ByMatrix(consensus, table, k, settings, start)
+    if consensus == LIKELIHOOD:
+        return ByLikelihood(table, k, settings, start)
     kernel = consensus == "cluster-kernel"
     if kernel and not tables.has_unseen_pairs(table):
         return ByKernel(table, k, settings, start)
