@@ -11,7 +11,6 @@ from sklearn.cluster import HDBSCAN, KMeans
 from sklearn.metrics import silhouette_score
 
 import sfumato
-from sfumato.selection import criteria
 
 from .choose_sets import FAMILIES, SEEN, SET, wanted
 from .timing import Line
@@ -36,7 +35,9 @@ def _gap(X: np.ndarray) -> int:
         [KMeans(k, n_init=1, random_state=0).fit(Y).inertia_ for k in range(1, MOST + 1)]
         for Y in (X, *draws)
     ]
-    gap, error = criteria.gap_statistic(spread[0], spread[1:])
+    logs = np.log(np.maximum(spread, np.finfo(float).tiny))
+    gap = logs[1:].mean(axis=0) - logs[0]
+    error = logs[1:].std(axis=0) * np.sqrt(1 + 1 / len(logs[1:]))
     # The first gap that is at least the next one less its standard error.
     enough = gap[:-1] >= (gap - error)[1:]
     return int(np.argmax(enough)) + 1 if enough.any() else MOST

@@ -42,15 +42,10 @@ def calibration() -> list[Line]:
             U = align(fitted.memberships_, simulated.memberships)
             accuracy = np.mean(U.argmax(axis=1) == simulated.labels)
             distance = np.sqrt(np.mean(np.sum((U - simulated.memberships) ** 2, axis=1)))
-            right = [
-                EvidenceAccumulation("auto", criterion=selection, random_state=seed)
-                .fit(simulated.evidence)
-                .n_clusters_
-                == 3
-                for selection in ("held-out", "eigengap")
-            ]
-            figures.append((U.max(axis=1).mean() - accuracy, distance, *right))
-        gap, distance, held_out, eigengap = np.mean(figures, axis=0)
+            found = EvidenceAccumulation(random_state=seed).fit(simulated.evidence)
+            right = found.n_clusters_ == 3
+            figures.append((U.max(axis=1).mean() - accuracy, distance, right))
+        gap, distance, right = np.mean(figures, axis=0)
         lines += [
             Line(
                 f"separation {separation}: confidence less accuracy",
@@ -70,18 +65,8 @@ def calibration() -> list[Line]:
                 "<= .14",
             ),
             Line(
-                f"separation {separation}: true k found, held-out Brier skill",
-                held_out,
-                0.8,
-                "aim",
-                "",
-                ">= .8",
-                "",
-                True,
-            ),
-            Line(
-                f"separation {separation}: true k found, eigengap (the default)",
-                eigengap,
+                f"separation {separation}: true k found",
+                right,
                 0.8,
                 "aim",
                 "",

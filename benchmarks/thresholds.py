@@ -94,9 +94,7 @@ def labelings() -> str:
         L = datasets.make_labelings(
             len(sizes), 4, memberships=truth, n_members=30, random_state=seed
         ).evidence
-        model = sfumato.EvidenceAccumulation(
-            "auto", ensemble="precomputed", criterion="eigengap", random_state=0
-        )
+        model = sfumato.EvidenceAccumulation("auto", ensemble="precomputed", random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found.append(model.fit(L).n_clusters_)

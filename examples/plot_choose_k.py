@@ -32,7 +32,7 @@ figure, axes = plt.subplots(2, 3, figsize=(12, 7))
 for row, (name, X) in zip(axes, data.items(), strict=True):
     row[0].scatter(X[:, 0], X[:, 1], s=12)
     row[0].set_title(f"{name} in ten dimensions, two of them")
-    for axis, criterion in zip(row[1:], ("structure", "pac"), strict=True):
+    for axis, criterion in zip(row[1:], ("structure", "silhouette"), strict=True):
         choice = choose_n_clusters(model, X, candidates, criterion=criterion, **settings)
         scores = np.array([entry.score for entry in choice.table[1:]])
         plot.selection(candidates[1:], scores, chosen=choice.n_clusters, name=criterion, ax=axis)

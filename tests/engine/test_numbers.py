@@ -42,7 +42,8 @@ def slow_scores(W, largest):
         Z = vectors[:, :k] / np.linalg.norm(vectors[:, :k], axis=1, keepdims=True)
         U = reading(Z, np.ones(len(Z)))
         misfit = np.square(Z @ Z.T - U @ U.T).sum() / np.square(Z @ Z.T).sum()
-        gap = (values[k - 1] - values[k]) / (1 - values[k] + k / edges)
+        most = min(1 - values[k] + k / edges, max(values[k - 1], 0.05))
+        gap = (values[k - 1] - values[k]) / most
         scores[k] = gap * max(0.0, 1 - 10 * misfit)
     return scores
 

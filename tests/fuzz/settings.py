@@ -44,7 +44,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
         conjugate.DirichletMultinomial,
         conjugate.BetaBinomial,
     ),
-    "criterion": ("bic", "icl", "aic", "eigengap", "held-out", "lifetime"),
+    "criterion": ("bic", "icl", "aic"),
     "prior": (None, "default"),
     "regularization": (0.0, 1e-9, 1e-2),
     "degrees_of_freedom": ("common", "each", 1.0, 1e5),
@@ -54,7 +54,6 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "n_components": (1, 2, "auto", (1, 3)),
     "consensus": (
         "coassociation",
-        "coassociation-unweighted",
         "coassociation-likelihood",
         "single",
         "complete",

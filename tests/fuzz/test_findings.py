@@ -25,7 +25,6 @@ from sfumato.components.kernel import State
 from sfumato.components.student import Student, around
 from sfumato.memberships import predict_strongest, sizes
 from sfumato.metrics import fuzzy_silhouette, rand_index, xie_beni
-from sfumato.models.consensus.selection import _skill
 from sfumato.numerics import simplex
 from sfumato.numerics.coordinates import Coordinates
 from sfumato.numerics.holes import Patterns
@@ -333,10 +332,6 @@ def test_links_between_rows_without_weight():
     assert first != second != fourth
 
 
-def test_the_skill_beside_a_kernel_in_which_all_pairs_are_together():
-    assert _skill(np.ones((5, 1)), np.full((5, 2), 0.5)) == 0.0
-
-
 @pytest.mark.parametrize("method", ["normalized-cut", "ng-jordan-weiss", "bach-jordan"])
 def test_a_graph_with_objects_that_are_similar_by_1e_310(method):
     W = np.full((10, 10), 1e-310)
@@ -469,19 +464,6 @@ def test_an_operator_in_odd_units(scale):
     model = SpectralClustering(2, **asked).fit(aslinearoperator(scale * W))
     valid(model.memberships_)
     np.testing.assert_array_equal(model.labels_, SpectralClustering(2, **asked).fit(W).labels_)
-
-
-def test_held_out_partitions_of_objects_with_huge_weights():
-    given = np.random.default_rng(0).integers(0, 2, (6, 4))
-    model = EvidenceAccumulation(
-        ensemble="precomputed", criterion="held-out", max_clusters=3, random_state=0
-    )
-    many, more = (
-        model.fit(given, sample_weight=np.full(6, weight)).memberships_ for weight in (1e20, 1e100)
-    )
-    np.testing.assert_allclose(more, many, atol=1e-6)  # so many copies that no more can matter
-    same = (given[:, None] == given).all(axis=2)
-    np.testing.assert_allclose(np.abs(more[:, None] - more).max(axis=2)[same], 0.0, atol=1e-12)
 
 
 def test_intervals_of_a_linkage_with_fewer_objects_than_clusters():

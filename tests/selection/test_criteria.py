@@ -1,11 +1,6 @@
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.cluster.hierarchy import fcluster, linkage
-from sklearn.cluster import KMeans
 
 from sfumato.memberships import one_hot
 from sfumato.selection import criteria
@@ -40,33 +35,6 @@ def test_weights_of_information_criteria():
     np.testing.assert_allclose(weights, [1 / (1 + np.exp(-1)), 1 / (1 + np.e), 0])
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=20))
-def test_prediction_strength_against_the_slow_loop(pairs):
-    own, predicted = np.array(pairs).T
-    shares = []
-    for cluster in np.unique(own):
-        inside = np.flatnonzero(own == cluster)
-        together = [predicted[i] == predicted[j] for i in inside for j in inside if i != j]
-        shares += [np.mean(together)] if together else []
-    expected = min(shares, default=1.0)
-    assert criteria.prediction_strength(own, predicted) == pytest.approx(expected)
-
-
-def test_dispersion_equals_that_of_scikit_learn(rng):
-    X = rng.normal(size=(60, 3)) + 1e3
-    model = KMeans(3, n_init=2, random_state=0).fit(X)
-    assert criteria.dispersion(X, model.labels_) == pytest.approx(model.inertia_)
-
-
-def test_gap_statistic_takes_the_first_that_is_good_enough():
-    gap, error = criteria.gap_statistic([8.0, 1.0, 0.9], [[8.0, 4.0, 3.0], [9.0, 5.0, 3.2]])
-    expected = np.log([[8.0, 4.0, 3.0], [9.0, 5.0, 3.2]]).mean(axis=0) - np.log([8.0, 1.0, 0.9])
-    np.testing.assert_allclose(gap, expected)
-    assert gap[1] >= (gap - error)[2]
-    assert gap[0] < (gap - error)[1]
-
-
 @pytest.mark.parametrize("method", ["single", "average"])
 def test_lifetime_is_the_interval_of_thresholds(rng, method):
     tree = linkage(rng.normal(size=(12, 2)), method)
@@ -75,37 +43,7 @@ def test_lifetime_is_the_interval_of_thresholds(rng, method):
     for k, length in enumerate(lifetimes[1:12], start=2):
         middle = np.concatenate([[0.0], tree[:, 2]])[12 - k] + length / 2
         assert len(np.unique(fcluster(tree, middle, "distance"))) == k
-    assert criteria.longest_lifetime(tree[:, 2]) == 2 + int(np.argmax(lifetimes[1:11]))
-
-
-def test_longest_lifetime_may_be_one_and_keeps_within_the_largest():
-    assert criteria.longest_lifetime(np.array([0.1, 0.15, 0.2, 0.9, 0.95])) == 3
-    assert criteria.longest_lifetime(np.array([0.1, 0.15, 0.2, 0.9, 0.95]), 2) == 2
-    assert criteria.longest_lifetime(np.array([0.1, 0.2, 0.3, 0.4])) == 1
-    assert criteria.longest_lifetime(np.array([1.0, 1.0, 1.0])) == 1
 
 
 def test_the_largest_supported_number_comes_first():
     assert criteria.supported_numbers({2: 5.0, 3: 6.0, 4: 1.4, 5: 0.0}) == [3, 2]
-
-
-def test_pac_is_the_share_of_pairs_in_between(rng):
-    shares = rng.random(200)
-    assert criteria.pac(shares) == np.mean((shares > 0.1) & (shares < 0.9))
-
-
-def test_ambiguous_pairs_are_counted_among_those_that_subsamples_held(rng, monkeypatch):
-    """Against a loop over all pairs; the criterion draws pairs, with an error below 0.004."""
-    fits = rng.integers(0, 2, size=(15, 30))
-    fits[:, 20:] = 2  # a cluster that no fit doubts
-    fits[rng.random(fits.shape) < 0.2] = -1
-    shares = []
-    for i, j in np.ndindex(30, 30):
-        held = (fits[:, i] >= 0) & (fits[:, j] >= 0) & (i != j)
-        shares += [np.mean(fits[held, i] == fits[held, j])] if held.any() else []
-    draws = iter(fits)
-    monkeypatch.setattr(criteria, "_subsample_labels", lambda *_: next(draws))
-    trial = SimpleNamespace(evidence=SimpleNamespace(n_objects=30), seed=0, n_splits=3)
-    expected = -np.mean([0.1 < share < 0.9 for share in shares])
-    assert -0.7 < expected < -0.3
-    assert criteria.CRITERIA["pac"](trial, 3) == pytest.approx(expected, abs=0.016)

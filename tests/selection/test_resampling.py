@@ -94,7 +94,7 @@ def test_intervals_cover_the_true_posterior():
     inside, together = [], []
     for seed in range(48):
         simulated = make_gaussians(400, 2, separation=4, random_state=seed)
-        estimator = GaussianMixture(2, covariance_type="spherical", n_init=1, n_jobs=1)
+        estimator = GaussianMixture(2, covariance_type="spherical", n_init=1)
         result = bootstrap(estimator, simulated.evidence, 150, random_state=seed)
         truth = align(simulated.memberships, result.memberships)
         _, low, high = result.interval()

@@ -145,8 +145,7 @@ def choose(
         str,
         o.option(
             "--criterion",
-            "auto, structure, held-out, prediction-strength, eigengap, penalized-eigengap, "
-            "silhouette, gap, bic, aic, icl, lifetime or pac.",
+            "auto, structure, held-out, penalized-eigengap, silhouette, lifetime, bic, aic or icl.",
             "NAME",
         ),
     ] = "auto",

@@ -10,10 +10,11 @@ eigenvectors with rows of length one, and U_k memberships in k clusters,
 The gap is 1 where k blocks share nothing, and 0 where no number is special. The misfit is 0 where
 the rows of Z_k gather at k orthogonal directions, as those of k blocks do.
 
-``number_scores`` has them for all k from one spectrum. Two things keep chance out. Blocks that
-share nothing by chance, because neighbour graphs have few edges, would always win: in the
-denominator of the gap every cluster has one edge more to others, k / (number of edges). And noise
-has scores too, below ``noise_level``.
+``number_scores`` has them for all k from one spectrum. A similarity that all pairs have in common
+lowers every eigenvalue but the first by one factor, so there the gap is relative to lambda_k where
+that is less. Two things keep chance out. Blocks that share nothing by chance, because neighbour
+graphs have few edges, would always win: in the denominator of the gap every cluster has one edge
+more to others, k / (number of edges). And noise has scores too, below ``noise_level``.
 """
 
 from __future__ import annotations
@@ -132,7 +133,9 @@ def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int,
     scores = {}
     with one_blas_thread():  # thin products gain nothing from threads
         for k in range(2, largest + 1):
-            gap = (values[k - 1] - values[k]) / (1.0 - values[k] + k / edges)
+            # Eigenvalues that vanish have gaps by chance, of any relative size.
+            most = min(1.0 - values[k] + k / edges, max(values[k - 1], NOISE / 4))
+            gap = (values[k - 1] - values[k]) / most
             fit = 1.0
             if gap > NOISE / 4:  # no score is above its gap: smaller ones need no reading
                 Z = unit_rows(E[:, :k])

@@ -27,7 +27,7 @@ class Tuning(NamedTuple):
     near: float = 0.9  # of the largest number tried: a better one may lie behind a worse one
     step: int = 5  # least number of further candidates at a time, else a quarter of the largest
     perfect: float = 0.97  # agreement above this is perfect except for objects on borders
-    strong: float = 0.8  # prediction strength that Tibshirani and Walther (2005) ask for
+    strong: float = 0.8  # agreement that Tibshirani and Walther (2005) ask for
 
 
 TUNING = Tuning()
@@ -113,21 +113,6 @@ class Evidence:
 
 class Features(Evidence):
     """Features (n, p), with weights if there are any."""
-
-    def structureless(self, rng: np.random.Generator) -> Features:
-        """Uniform in the box of the principal axes; shuffled columns if sparse or incomplete."""
-        X = self.data
-        if sp.issparse(X) or np.isnan(np.asarray(X, dtype=np.float64)).any():
-            columns = sp.csc_array(X) if sp.issparse(X) else X
-            shuffled = [columns[:, [j]][rng.permutation(X.shape[0])] for j in range(X.shape[1])]
-            stacked = sp.csr_array(sp.hstack(shuffled)) if sp.issparse(X) else np.hstack(shuffled)
-            return replace(self, data=stacked)
-        center = X.mean(axis=0, dtype=np.float64)
-        axes = np.linalg.svd(X - center, full_matrices=False)[2]
-        scores = (X - center) @ axes.T
-        drawn = rng.uniform(scores.min(axis=0), scores.max(axis=0), size=scores.shape)
-        dtype = X.dtype if X.dtype.kind == "f" else np.float64
-        return replace(self, data=(drawn @ axes + center).astype(dtype))
 
 
 class Similarity(Evidence):

@@ -55,7 +55,7 @@ class Choice(NamedTuple):
     @property
     def score_name(self) -> str:
         """What the scores are, of which the highest is best: the criterion, or minus it."""
-        lower = self.criterion in (*INFORMATION, "pac")
+        lower = self.criterion in INFORMATION
         return f"minus {self.criterion.upper()}" if lower else self.criterion
 
     def __str__(self) -> str:
@@ -106,15 +106,14 @@ def choose_n_clusters(
         Largest number tried at first, by default the estimator's own (20 where it has none); four
         times as many at most, with a warning.
     criterion : str or callable
-        "auto": the criterion of the estimator if it has one (mixtures: BIC, consensus:
-        ``selection``), else "structure": the largest number whose clusters are all separated (fewer
-        than 50 objects: "few-objects", Ward's scatter against uniform clouds). Also "held-out",
-        "prediction-strength", "eigengap", "penalized-eigengap", "silhouette", "gap",
-        "lifetime", "pac", "bic", "aic", "icl", or a function ``f(trial, n_clusters)`` that is
-        better the higher it is. A Dirichlet process knows "posterior" only, from one fit, and takes
-        no candidates.
+        "auto": the criterion of the estimator if it has one (mixtures: BIC, models of similarities
+        and the consensus: "penalized-eigengap"), else "structure": the largest number whose
+        clusters are all separated (fewer than 50 objects: "few-objects", Ward's scatter against
+        uniform clouds). Also "held-out", "penalized-eigengap", "silhouette", "lifetime",
+        "bic", "aic", "icl", or a function ``f(trial, n_clusters)`` that is better the higher it
+        is. A Dirichlet process knows "posterior" only, from one fit, and takes no candidates.
     n_splits : int
-        Splits into halves, or structureless draws, for the criteria that need them.
+        Splits into halves, for the criterion that needs them.
     sample_weight : array of shape (n,), optional
         Passed to ``fit`` with features; whole numbers with similarities and labelings, where a
         weight of w is w copies, and 0 absence.
@@ -194,14 +193,11 @@ def _chosen_by_itself(
     """What an estimator chooses by a criterion of its own; None where it has none, or not this one.
 
     Its search is used as it is, so that every way of asking gives one answer. Mixtures have an
-    information criterion, models of a similarity that of its spectrum, the consensus has others.
+    information criterion, models of a similarity and the consensus that of a spectrum.
     """
     if getattr(estimator, "chooses_n_clusters", None) == "always":
         return _inferred(estimator, data, sizes, criterion)
     known = getattr(estimator, "own_criteria", ())
-    if "consensus" in estimator.get_params(deep=False):
-        linkage = str(estimator.consensus) in ("single", "average", "complete")
-        known = ("eigengap", "held-out", *(["lifetime"] if linkage else []))
     if callable(criterion) or not known or criterion not in ("auto", *known):
         return None
     model = clone(estimator).set_params(n_clusters="auto" if sizes is None else sizes)
@@ -329,10 +325,6 @@ def _ranked(table: list[Candidate], name: str) -> list[int]:
     order = sorted(scores, key=lambda k: (scores[k], -k), reverse=True)
     if name == "few-objects" and 1 in order:  # whose score is that of noise
         return order[: order.index(1)] or [1]
-    # One cluster is always predicted perfectly, so the largest strong number is chosen.
-    if name == "prediction-strength":
-        strong = sorted((k for k in order if scores[k] >= TUNING.strong), reverse=True)
-        return strong + [k for k in order if k not in strong]
     return order
 
 

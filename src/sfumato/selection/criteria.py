@@ -2,12 +2,9 @@
 
 A criterion of ``choose_n_clusters`` is a function ``criterion(trial, n_clusters)``, higher is
 better; it may answer with several values (splits of the evidence), whose mean is the score. Models
-may call the formulas; those of a spectrum are written in ``engine.numbers``. Others:
+may call the formulas; those of a spectrum are written in ``engine.numbers``. Another:
 
-    gap statistic       mean log W*_k - log W_k,   W_k the dispersion within clusters,
-                        W*_k that of structureless draws
     lifetime            length of the interval of thresholds at which a linkage tree has k clusters
-    PAC                 share of the pairs that 10 to 90 % of the resampled clusterings join
 """
 
 from __future__ import annotations
@@ -29,8 +26,6 @@ from ..engine.similarity_base import NAMED
 from ..engine.structure import LEVEL, SEARCH_TESTS, Structure, assess
 from ..memberships import one_hot
 from ..metrics import adjusted_rand_index, fuzzy_silhouette
-from ..numerics.eigen import leading_eigenvectors
-from ..numerics.operators import degrees, normalized_operator
 from ..similarity import coassociation, knn
 from ._evidence import (
     Evidence,
@@ -85,40 +80,6 @@ def mean_agreement(
     return max(0.0, float(np.average(indices, weights=weights * seen.any(axis=0))))
 
 
-def prediction_strength(own: ArrayLike, predicted: ArrayLike) -> float:
-    """Least share, over clusters of ``own``, of its pairs that ``predicted`` keeps together.
-
-    ``own`` are labels of held-out objects by a fit to themselves, ``predicted`` those by a fit to
-    others. Tibshirani and Walther (2005).
-    """
-    rows, columns = (np.unique(labels, return_inverse=True)[1] for labels in (own, predicted))
-    table = np.zeros((rows.max() + 1, columns.max() + 1))
-    np.add.at(table, (rows, columns), 1.0)
-    sizes = table.sum(axis=1)
-    pairs = sizes * (sizes - 1)
-    kept = (table * (table - 1)).sum(axis=1)
-    return float((kept[pairs > 0] / pairs[pairs > 0]).min(initial=1.0))
-
-
-def dispersion(X: Array, labels: ArrayLike) -> float:
-    """Sum over clusters of the squared distances to their means."""
-    X, codes = np.asarray(X, dtype=np.float64), np.unique(labels, return_inverse=True)[1]
-    X = X - X.mean(axis=0)
-    sums = np.zeros((codes.max() + 1, X.shape[1]))
-    np.add.at(sums, codes, X)
-    sizes = np.bincount(codes)
-    return float(max(0.0, np.square(X).sum() - (np.square(sums).sum(axis=1) / sizes).sum()))
-
-
-def gap_statistic(dispersions: ArrayLike, references: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Gap of each of m numbers of clusters and its standard error (Tibshirani, Walther, Hastie
-    2001), from the dispersions (m,) on the evidence and those (b, m) on b structureless draws.
-    """
-    given = np.asarray(dispersions), np.asarray(references)
-    own, drawn = (np.log(np.maximum(values, np.finfo(float).tiny)) for values in given)
-    return drawn.mean(axis=0) - own, drawn.std(axis=0) * np.sqrt(1 + 1 / len(drawn))
-
-
 def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
     """Length of the interval of thresholds that leaves k clusters of a tree, for every k asked for.
 
@@ -131,26 +92,6 @@ def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
     k = np.where(inside, sizes, 1)
     upper, lower = steps[np.minimum(len(steps) - k + 1, len(steps) - 1)], steps[len(steps) - k]
     return np.where(inside, upper - lower, np.nan)
-
-
-def longest_lifetime(heights: ArrayLike, max_clusters: int | None = None) -> int:
-    """The number of longest lifetime (Fred and Jain 2005); 1 if under twice the shortest."""
-    sorted_heights = np.sort(np.asarray(heights, dtype=np.float64))
-    gaps = np.diff(sorted_heights)
-    positive = gaps[gaps > 1e-12]
-    if len(positive) == 0 or (len(positive) > 1 and positive.max() < 2 * positive.min()):
-        return 1
-    largest = len(sorted_heights) if max_clusters is None else max_clusters
-    sizes = np.arange(2, max(2, min(largest, len(sorted_heights))) + 1)
-    return int(sizes[np.argmax(lifetime(sorted_heights, sizes))])
-
-
-def pac(shares: np.ndarray) -> float:
-    """Proportion of ambiguous clustering: pairs that 10 to 90 % of the clusterings join.
-
-    It drifts to the largest k, where most pairs are always apart (Senbabaoglu et al. 2014).
-    """
-    return float(np.mean((shares > 0.1) & (shares < 0.9)))
 
 
 class Trial(NamedTuple):
@@ -231,21 +172,12 @@ def _held_out(trial: Trial, n_clusters: int) -> np.ndarray:
     Similarities: the same, where prediction sees only similarities between the halves, so the two
     labelings share no pair. Labelings: halves of the partitions.
     """
-    return _over_splits(trial, n_clusters, adjusted_rand_index)
-
-
-def _prediction_strength(trial: Trial, n_clusters: int) -> np.ndarray:
-    """Least share of pairs in a cluster that fits on other objects keep together."""
-    return _over_splits(trial, n_clusters, prediction_strength)
-
-
-def _over_splits(trial: Trial, n_clusters: int, measure: Callable[..., Any]) -> np.ndarray:
-    """A measure of two labelings of the same objects, by fits on disjoint parts of the evidence."""
     rng = np.random.default_rng(trial.seed)
-    values: list[float] = []
+    values: list[Any] = []
     for _ in range(trial.n_splits):
         models = trial.model(n_clusters, rng), trial.model(n_clusters, rng)
-        values += [measure(own, other) for own, other in trial.evidence.both_labels(models, rng)]
+        pairs = trial.evidence.both_labels(models, rng)
+        values += [adjusted_rand_index(own, other) for own, other in pairs]
     return np.array(values)
 
 
@@ -275,20 +207,6 @@ def _silhouette(trial: Trial, n_clusters: int) -> float:
     return float(fuzzy_silhouette(X.data, clustering, sample_weight=X.weights))
 
 
-def _eigengap(trial: Trial, n_clusters: int) -> float:
-    """Relative gap below the k-th eigenvalue of the normalised similarity."""
-    n = trial.evidence.n_objects
-    if n_clusters < 2 or n_clusters >= n:
-        return np.nan
-    if len(trial.cache.get("spectrum", ())) <= n_clusters:
-        W = trial.similarity()
-        # Objects without any similarity keep rows of zeros instead of NaN.
-        operator = normalized_operator(W, np.maximum(degrees(W), np.finfo(float).tiny))
-        n_values = max(n_clusters + 1, min(21, n))
-        trial.cache["spectrum"] = leading_eigenvectors(operator, n_values).values
-    return float(eigengap(trial.cache["spectrum"])[n_clusters - 1])
-
-
 def _penalized_eigengap(trial: Trial, n_clusters: int) -> float:
     """Relative eigengap less what the misfit takes from it, by one spectrum for all candidates."""
     n = trial.evidence.n_objects
@@ -298,20 +216,6 @@ def _penalized_eigengap(trial: Trial, n_clusters: int) -> float:
         largest = max(n_clusters, min(20, n - 1))
         trial.cache["scores"] = number_scores(trial.similarity(), None, largest)
     return trial.cache["scores"].get(n_clusters, np.nan)
-
-
-def _gap(trial: Trial, n_clusters: int) -> float:
-    """Gap statistic against uniform draws in the box around the principal axes, less its error."""
-    X = trial.features("gap")
-    rng = np.random.default_rng(trial.seed)
-    own = dispersion(X.data, labels_of(trial.fit(n_clusters), X.data))
-    drawn = []
-    for _ in range(trial.n_splits):
-        null = X.structureless(rng)
-        model = null.fit(trial.model(n_clusters, rng))
-        drawn.append([dispersion(null.data, labels_of(model, null.data))])
-    statistic, error = gap_statistic([own], drawn)
-    return float(statistic[0] - error[0])
 
 
 def _lifetime(trial: Trial, n_clusters: int) -> float:
@@ -332,49 +236,14 @@ def _tree(evidence: Evidence) -> np.ndarray:
     return linkage(squareform(np.clip(distances, 0, None), checks=False), "average")
 
 
-def _ambiguity(trial: Trial, n_clusters: int) -> float:
-    """Minus the proportion of ambiguous clustering (PAC) over fits to 80 % of the evidence."""
-    if n_clusters < 2:
-        return np.nan
-    n, rng = trial.evidence.n_objects, np.random.default_rng(trial.seed)
-    # A sample of pairs: PAC is a share, whose standard error is then below 0.004.
-    pairs = rng.integers(n, size=(20_000, 2))
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    together, seen = np.zeros(len(pairs)), np.zeros(len(pairs))
-    for _ in range(5 * trial.n_splits):
-        labels = _subsample_labels(trial, n_clusters, rng)
-        both = (labels[pairs] >= 0).all(axis=1)
-        seen += both
-        together += both & (labels[pairs[:, 0]] == labels[pairs[:, 1]])
-    # Pairs that no subsample held together say nothing.
-    return -pac(together[seen > 0] / seen[seen > 0])
-
-
-def _subsample_labels(trial: Trial, n_clusters: int, rng: np.random.Generator) -> np.ndarray:
-    """Labels of a fit on 80 % of the objects (-1 for the others), or of the partitions."""
-    evidence = trial.evidence
-    chosen = rng.permutation(evidence.n_parts)[: int(np.ceil(0.8 * evidence.n_parts))]
-    part = evidence.part(chosen)
-    labels = labels_of(part.fit(trial.model(n_clusters, rng)), part.data)
-    if isinstance(evidence, Labelings):
-        return labels
-    everyone = np.full(evidence.n_objects, -1)
-    everyone[chosen] = labels
-    return everyone
-
-
 CRITERIA: dict[str, Callable[[Trial, int], Any]] = {
     "structure": _structure,
     "few-objects": _few_objects,
     "held-out": _held_out,
-    "prediction-strength": _prediction_strength,
     "penalized-eigengap": _penalized_eigengap,
-    "gap": _gap,
     "bic": _information("bic"),
     "aic": _information("aic"),
     "icl": _information("icl"),
     "silhouette": _silhouette,
-    "eigengap": _eigengap,
     "lifetime": _lifetime,
-    "pac": _ambiguity,
 }

@@ -30,13 +30,3 @@ def test_a_resample_that_saw_nothing_is_uniform(name):
     assert any(blank)
     assert not all(blank)
     assert np.isfinite(model.cooccurrence_interval([(0, 1), (0, 7)], n_draws=12)).all()
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", NAMES)
-def test_folds_hold_only_partitions_that_saw_objects(name):
-    refused = made("auto", name, criterion="held-out")
-    with pytest.raises(ValueError, match="at least 2 partitions that saw objects, got 1"):
-        refused.fit(labelings(3))
-    model = made("auto", name, criterion="held-out").fit(labelings(3, 4))
-    assert model.memberships_.shape[1] == 2

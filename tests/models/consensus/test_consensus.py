@@ -24,7 +24,6 @@ from sfumato.datasets import make_gaussians
 from sfumato.engine.objects import present_rows
 from sfumato.metrics import adjusted_rand_index, matched_accuracy
 from sfumato.models.consensus import hard, published, solvers
-from sfumato.models.consensus.selection import _skill
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
 from sfumato.numerics import simplex
@@ -116,23 +115,6 @@ def test_partitions_that_each_join_two_of_three_clusters_are_enough():
     assert matched_accuracy(truth, consensus("cluster-kernel").fit(L).labels_) == 1.0
 
 
-@pytest.mark.parametrize("sizes", [(100, 100, 100), (500, 80, 20)])
-def test_held_out_partitions_that_all_agree_ask_for_no_more_clusters(sizes):
-    L = np.repeat(np.repeat(np.arange(3), sizes)[:, None], 30, axis=1)
-    assert consensus("cluster-kernel", "auto", criterion="held-out").fit(L).n_clusters_ == 3
-
-
-@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
-def test_a_held_out_partition_is_scored_by_a_fit_of_the_others():
-    """Of two, the fit of one is that partition: halves, and every second object."""
-    L = np.column_stack([np.arange(12) // 6, np.arange(12) % 2])
-    same = L[:, None] == L[None]
-    off = ~np.eye(12, dtype=bool)
-    expected = -np.mean((same[..., 0] != same[..., 1])[off])
-    model = consensus("coassociation", [2, 3], criterion="held-out", tol=1e-12).fit(L)
-    assert model.scores_[0] == pytest.approx(expected, abs=1e-6)
-
-
 def test_a_small_cluster_beside_a_large_one_that_partitions_cut():
     X, truth = make_blobs([350, 30, 20], centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
     L = ClusteringEnsemble(50, algorithms="All", n_clusters=(2, 12), random_state=0).fit_transform(
@@ -206,34 +188,29 @@ def test_published_model_reaches_a_minimum_of_the_pairwise_objective():
     squares = (C - U @ U.T) ** 2
     np.fill_diagonal(squares, 0)
     assert squares.sum() == pytest.approx(pairwise.objective_, rel=1e-6)
-    assert consensus("coassociation-unweighted", tol=1e-10).fit(L).objective_ == pytest.approx(
-        pairwise.objective_, rel=1e-6
-    )
     within = np.sum(C * (1 - C)) * L.shape[1]
     assert ours.objective_ == pytest.approx(squares.sum() * L.shape[1] + within, rel=1e-8)
 
 
-@pytest.mark.parametrize("likelihood", [False, True])
-def test_explicit_sweeps_go_down_and_ignore_unseen_pairs(likelihood):
+def test_explicit_sweeps_go_down_and_ignore_unseen_pairs():
     L, _ = noisy_labelings(n=30, missing=0.6, m=5)
     together, seen = kernel.pair_counts(kernel.encode(L.astype(np.int32)))
     np.fill_diagonal(seen, 0)
     assert (seen[~np.eye(30, dtype=bool)] == 0).any()
     rng = np.random.default_rng(0)
     C = np.where(seen > 0, together / np.maximum(seen, 1), rng.random(seen.shape))
-    rule = published.LOSSES["coassociation-" + ("likelihood" if likelihood else "unweighted")]
     start = simplex.draw(rng, (30, 3))
     U, history = start, []
     for _ in range(20):
-        U, value = published.sweep(rule, C, seen, U)
+        U, value = published.sweep(C, seen, U)
         history.append(value)
     assert np.all(np.diff(history) <= 1e-9 * history[0])
     other = start
     for _ in range(20):
-        other, _ = published.sweep(rule, np.where(seen > 0, C, 0.123), seen, other)
+        other, _ = published.sweep(np.where(seen > 0, C, 0.123), seen, other)
     np.testing.assert_allclose(U, other, atol=1e-9)
     p, c = np.clip(U @ U.T, 1e-12, 1 - 1e-12), C
-    loss = -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2 if likelihood else (c - U @ U.T) ** 2
+    loss = -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2
     assert history[-1] == pytest.approx(np.sum(seen * loss), rel=1e-9)
 
 
@@ -242,9 +219,9 @@ def test_squared_sweeps_over_matrix_and_table_agree():
     table = kernel.encode(L.astype(np.int32))
     together, seen = kernel.pair_counts(table)
     np.fill_diagonal(seen, 0)
-    squared, C = published.LOSSES["coassociation-unweighted"], together / np.maximum(seen, 1)
+    C = together / np.maximum(seen, 1)
     U, V = (simplex.draw(np.random.default_rng(s), (40, 3)) for s in (0, 1))
-    one, other = (published.objective(squared, C, seen, each) for each in (U, V))
+    one, other = (np.sum(seen * (C - each @ each.T) ** 2) for each in (U, V))
     difference = one - other
     assert difference == pytest.approx(
         sweeps.objective(table, U) - sweeps.objective(table, V), rel=1e-10
@@ -263,7 +240,7 @@ def test_linkages_equal_scipy(name):
         assert adjusted_rand_index(reference, model.labels_) == 1.0
 
 
-def test_lifetime_rule():
+def test_the_number_of_clusters_of_a_linkage():
     L, _ = noisy_labelings(error=0.02)
     model = consensus("average", k="auto").fit(L)
     assert model.n_clusters_ == 3
@@ -448,33 +425,6 @@ def test_one_resample_is_refused():
         EvidenceAccumulation(3, n_bootstrap=1).fit(X)
 
 
-def test_held_out_skill_is_that_of_the_matrices():
-    rng = np.random.default_rng(0)
-    Z, U = rng.normal(size=(20, 3)), rng.dirichlet(np.ones(3), 20)
-    K = Z @ Z.T
-    assert _skill(Z, U) == pytest.approx(
-        1 - np.sum((K - U @ U.T) ** 2) / np.sum((K - K.mean()) ** 2), rel=1e-12
-    )
-
-
-def test_there_is_no_skill_where_all_objects_are_one():
-    """The spread is then rounding, of either sign."""
-    rng = np.random.default_rng(0)
-    for n in range(20, 60):
-        z = rng.normal(size=4)
-        Z = np.tile(z / np.linalg.norm(z), (n, 1))
-        assert _skill(Z, rng.dirichlet(np.ones(3), n)) == 0.0
-
-
-def test_held_out_partitions_finer_than_the_answer_find_it():
-    simulated = make_gaussians(400, 3, separation=5.0, random_state=0)
-    model = EvidenceAccumulation("auto", criterion="held-out", max_clusters=6, random_state=0).fit(
-        simulated.evidence
-    )
-    assert model.n_clusters_ == 3
-    assert np.argmax(model.scores_) == 1
-
-
 def test_partitions_at_random_are_named():
     L = np.random.default_rng(0).integers(0, 4, (200, 30))
     with pytest.warns(EvidenceWarning, match="random partitions"):
@@ -507,7 +457,7 @@ def test_explicit_matrices_are_refused_when_they_do_not_fit(monkeypatch):
     L, _ = noisy_labelings()
     monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", "1e5")
     with pytest.raises(MemoryBudgetError):
-        consensus("coassociation-unweighted").fit(L)
+        consensus("coassociation-likelihood").fit(L)
     consensus("coassociation").fit(L)
 
 
@@ -532,8 +482,6 @@ def test_a_fitted_model_survives_pickling():
         ({"n_clusters": 500}, ValueError, "n_clusters=500"),
         ({"consensus": "median"}, ValueError, "cluster-kernel"),
         ({"consensus": 3}, TypeError, "estimator"),
-        ({"criterion": "magic"}, ValueError, "eigengap"),
-        ({"criterion": "lifetime"}, ValueError, "linkage"),
         ({"n_bootstrap": -1}, ValueError, "n_bootstrap"),
         ({"ensemble": "some"}, (TypeError, ValueError), "ensemble"),
     ],

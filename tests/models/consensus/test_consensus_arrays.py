@@ -15,7 +15,7 @@ strict = pytest.importorskip("array_api_strict")
 @pytest.mark.parametrize("evidence", ["families", "mixtures", "cells"])
 def test_memberships_and_scores_are_those_of_numpy(evidence, dtype, monkeypatch):
     monkeypatch.setattr(soft_evidence, "ROWS", 64)
-    X = make_moons(200, noise=0.05, random_state=0)[0]
+    X = make_moons(200, noise=0.03, random_state=0)[0]
     if evidence == "families":
         X = make_blobs(200, 3, centers=2, cluster_std=2.0, random_state=1)[0]
     X = X.astype(dtype)

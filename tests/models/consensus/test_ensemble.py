@@ -119,9 +119,11 @@ def test_connected_clusters_bridge_no_gap():
     assert share["connected-k-means"] == 0
 
 
-def test_split_takes_apart_what_the_graph_does_not_join():
-    graph = sp.csr_array(np.array([[0, 1, 0, 0], [1, 0, 0, 1], [0, 0, 0, 0], [0, 1, 0, 0]]))
-    assert members.split(np.array([0, 0, 0, 1]), graph).tolist() == [0, 0, 1, 2]
+def test_clusters_are_split_where_near_objects_do_not_join_them():
+    near = np.array([[1], [4], [3], [2], [0]])  # 4 joins 0 and 1, but is not in the sample
+    sample = np.array([0, 1, 2, 3])
+    assert members._split(np.array([0, 0, 0, 1]), sample, near).tolist() == [0, 0, 1, 2]
+    assert members._split(np.array([0, 0, 0, 0]), sample, near[:, :0]).tolist() == [0, 1, 2, 3]
 
 
 def test_one_tree_gives_many_partitions(monkeypatch):

@@ -10,7 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from sfumato import EvidenceAccumulation
 from sfumato.memberships import entropy, one_hot
-from sfumato.models.consensus import soft
+from sfumato.models.consensus import mixtures, soft
 from sfumato.selection.criteria import mean_agreement
 
 
@@ -74,3 +74,32 @@ def test_noise_of_more_objects_reaches_less():
     assert levels[0] == levels[1] == 0.5
     assert levels[-2] == levels[-1]
     assert levels[2] == pytest.approx(2 * levels[3])
+
+
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+@pytest.mark.parametrize("n_clusters", ["auto", 3])
+def test_levels_go_on_to_the_finest_number_that_a_kind_of_evidence_supports(n_clusters, rng):
+    """Three clusters, each of which has three parts."""
+    coarse = 14 * np.array([[0, 0], [1, 0], [0.4, 1]])
+    fine = np.concatenate([coarse + shift for shift in ([-2.2, 0], [2.2, 0], [0, 2.6])])
+    X = np.repeat(fine, 40, axis=0) + rng.normal(size=(360, 2))
+    model = EvidenceAccumulation(n_clusters, random_state=0).fit(X)
+    assert model.n_clusters_ == 3
+    assert {3, 9} <= {level.n_clusters for level in model.levels_ if level.shown}
+    np.testing.assert_allclose(model.at(9).sum(axis=1), 1.0)
+    assert adjusted_rand_score(np.repeat(np.arange(9), 40), model.at(9).argmax(axis=1)) > 0.9
+    parents = np.array(next(level.parents for level in model.levels_ if level.n_clusters == 3))
+    finest = model.at(len(model.levels_))
+    sums = np.stack([finest[:, parents == r].sum(axis=1) for r in range(3)], axis=1)
+    np.testing.assert_allclose(sums, model.memberships_, atol=1e-12)
+    new = model.predict_proba(X[:5], n_clusters=9)
+    np.testing.assert_allclose(new, model.at(9)[:5], atol=1e-9)
+
+
+def test_what_a_family_of_mixtures_fails_with_reaches_the_user(monkeypatch):
+    def full(*_):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(mixtures, "fit_all", full)
+    with pytest.raises(MemoryError, match="no room"):
+        EvidenceAccumulation(2, random_state=0).fit(np.random.default_rng(0).normal(size=(60, 2)))

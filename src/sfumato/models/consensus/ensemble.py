@@ -300,13 +300,12 @@ class _Frame(NamedTuple):
         return ((X.toarray() if sp.issparse(X) else X) - self.origin) / self.unit
 
 
-def _near(X: Array, n_neighbors: int) -> Any:
-    """Links between each object and its nearest neighbours, in both directions (n, n)."""
+def _near(X: Array, n_neighbors: int) -> np.ndarray:
+    """The nearest neighbours (n, m) of every object."""
     if X.shape[0] == 1:
-        return sp.csr_array((1, 1))
+        return np.empty((1, 0), dtype=np.intp)
     nearest = NearestNeighbors(n_neighbors=min(n_neighbors, X.shape[0] - 1)).fit(X)
-    graph = sp.csr_array(nearest.kneighbors_graph())
-    return graph + graph.T
+    return nearest.kneighbors(return_distance=False)
 
 
 def _check_algorithm(algorithm: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
 from numbers import Integral
@@ -27,7 +28,7 @@ from ...array.warn import warn
 from ...data.features import check_observed, without_empty
 from ...engine.clusterer import most_clusters, plain_features
 from ...engine.few import number_of_few
-from ...engine.levels import sizes
+from ...engine.levels import local_maxima, sizes
 from ...engine.objects import object_weights
 from ...engine.structure import CONFIDENT, has_few
 from ...selection.choose import reported
@@ -36,8 +37,7 @@ from . import hard, soft
 from .fitted import KEPT, Constraints, FittedConsensus, fit_linked
 from .mixtures import MixtureEnsemble
 from .reading import Settings, run_of
-from .selection import CRITERIA
-from .solvers import LINKAGES, NAMES, memory_needed
+from .solvers import NAMES, memory_needed
 
 
 class EvidenceAccumulation(FittedConsensus):
@@ -46,9 +46,12 @@ class EvidenceAccumulation(FittedConsensus):
     Parameters
     ----------
     n_clusters : int, "auto" or a sequence of int, default="auto"
-        ``"auto"`` takes the best number by ``criterion``, or one where nothing beats noise; a
-        sequence holds the numbers to choose from. The answer k is the same fit as with
-        ``n_clusters=k``.
+        ``"auto"`` takes the best number, or one where nothing beats noise; a sequence holds the
+        numbers to choose from. The score of k is the gap after the k-th eigenvalue of the
+        normalised co-association, relative to what it could be, less what k clusters leave of it
+        (``misfit_``); for features the mean over small mixtures, k-means partitions and the
+        neighbour graph; for labelings times the mean adjusted Rand index of the clusters to these.
+        The answer k is the same fit as with ``n_clusters=k``.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
         What makes evidence from features. None: small Gaussian mixtures, fine connected k-means
         partitions, and mixtures of about ``n_clusters`` Gaussians; the answer is that of the kind
@@ -60,25 +63,12 @@ class EvidenceAccumulation(FittedConsensus):
         ``"cluster-kernel"``: the pairwise model on the rank-k cluster kernel of the co-association.
         The others need labelings. ``"coassociation"``: the published model on the co-association
         itself, squared loss over all raw observations, so that a pair weighs as often as it was
-        seen. ``"coassociation-unweighted"``: the same with every pair counted once;
-        ``"coassociation-likelihood"``: Bernoulli likelihood in place of squares;
-        ``"coassociation-kullback-leibler"`` and ``"coassociation-itakura-saito"``: these
-        divergences; all with the explicit matrix, for a few thousand objects. ``"single"``,
+        seen. ``"coassociation-likelihood"``: Bernoulli likelihood in place of squares, with the
+        explicit matrix, for a few thousand objects. ``"single"``,
         ``"average"``, ``"complete"``: linkage on 1 - co-association. ``"cspa"``, ``"hgpa"``,
         ``"mcla"``, ``"hbgf"``: the graph and
         hypergraph cuts of Strehl and Ghosh (2002) and of Fern and Brodley (2004), as normalised
         cuts, for comparison. Or any estimator that takes a similarity.
-    criterion : {"eigengap", "held-out", "lifetime"} or None
-        How ``"auto"`` scores a number of clusters k. ``"eigengap"``: the gap after the k-th
-        eigenvalue of the normalised co-association, relative to what it could be, less what k
-        clusters leave of it (``misfit_``); for features the mean over small mixtures, k-means
-        partitions and the neighbour graph; for labelings times the mean adjusted Rand index of the
-        clusters to these. ``"held-out"``: minus the Brier score of u_i'u_j on
-        partitions that had no part in the fit, which asks for partitions about as coarse as the
-        answer; for ``"cluster-kernel"`` the Brier skill against the cluster kernel of half of the
-        partitions.
-        ``"lifetime"``: the range of thresholds for which a linkage tree has k clusters. None is
-        ``"eigengap"``, the only one that soft evidence knows.
     max_clusters : int
         Largest number of clusters that ``n_clusters="auto"`` tries at first; of up to four times
         as many it tries those that the evidence suggests.
@@ -104,8 +94,6 @@ class EvidenceAccumulation(FittedConsensus):
         What made the evidence, fitted, if there is one.
     uncertainty_ : array of shape (n, n_clusters)
         Standard errors of the memberships (if ``n_bootstrap``).
-    selection_criterion_ : str
-        What ``"auto"`` decided by.
     candidates_, scores_ : arrays
         Numbers of clusters tried by ``"auto"``, and their scores (higher is better).
     selection_ : Choice
@@ -145,6 +133,7 @@ class EvidenceAccumulation(FittedConsensus):
     """
 
     chooses_n_clusters = "auto"
+    own_criteria = ("penalized-eigengap",)
 
     @property
     def unit_free(self) -> bool:
@@ -160,7 +149,6 @@ class EvidenceAccumulation(FittedConsensus):
         *,
         ensemble: Estimator | str | None = None,
         consensus: Estimator | str = "cluster-kernel",
-        criterion: str | None = None,
         max_clusters: int = 20,
         n_bootstrap: int = 0,
         n_init: int = 4,
@@ -169,8 +157,7 @@ class EvidenceAccumulation(FittedConsensus):
         random_state: RandomState = None,
     ) -> None:
         self.ensemble, self.consensus = ensemble, consensus
-        self.criterion, self.max_clusters = criterion, max_clusters
-        self.n_bootstrap = n_bootstrap
+        self.max_clusters, self.n_bootstrap = max_clusters, n_bootstrap
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     @documented
@@ -249,7 +236,7 @@ class EvidenceAccumulation(FittedConsensus):
         if isinstance(self.ensemble, MixtureEnsemble):
             return True
         kernel = isinstance(self.consensus, str) and self.consensus == "cluster-kernel"
-        return self.ensemble is None and kernel and self.criterion in (None, "eigengap")
+        return self.ensemble is None and kernel
 
     def _fit_soft(
         self,
@@ -280,17 +267,19 @@ class EvidenceAccumulation(FittedConsensus):
     def _number(self, X: np.ndarray, evidence: Any, mass: Weights) -> int:
         """The best number of clusters; one where none beats noise."""
         scores = soft.numbers(evidence, self.n_clusters, self.max_clusters)
-        numbers = sorted(scores)
+        numbers, level = sorted(scores), soft.noise_score(X.shape[0])
         self.candidates_ = np.array(numbers or [1])
-        self.scores_ = np.array([scores[k] for k in numbers] or [0.0])
-        self.selection_criterion_ = "eigengap"
+        self.scores_ = np.array([scores[k].mean() for k in numbers] or [0.0])
+        kinds = zip(*(scores[k] for k in numbers), strict=True)
+        found = [local_maxima(dict(zip(numbers, own, strict=True)), level) for own in kinds]
+        self._supported_ = max(set().union(*found), default=1)
         best = int(self.candidates_[np.argmax(self.scores_)])
         if not isinstance(self.n_clusters, str):
             return best
         features = None if self._precomputed() else plain_features(X)
         if features is not None and has_few(features):
             return number_of_few(features, mass)
-        first, level = float(self.scores_.max()), soft.noise_score(X.shape[0])
+        first = float(self.scores_.max())
         if len(numbers) and first < level:
             warn(
                 f"no number of clusters stands out: the best score, {first:.2f} for "
@@ -342,7 +331,6 @@ class EvidenceAccumulation(FittedConsensus):
             self.misfit_ = solution.misfit
         if self._searches():
             self.candidates_, self.scores_ = self._hard.candidates, self._hard.scores
-            self.selection_criterion_ = hard.criterion_of(self)
         memberships = self._hard.spread(C.table, solution.memberships)
         memberships = hard.uniform_where_unseen(C.table, memberships)
         draws = partial(hard.draws, self._hard, C.table)
@@ -364,7 +352,29 @@ class EvidenceAccumulation(FittedConsensus):
     def _tabulate(self) -> None:
         if self._searches():
             scores = zip(map(int, self.candidates_), map(float, self.scores_), strict=True)
-            self.selection_ = reported(self, self.selection_criterion_, dict(scores))
+            self.selection_ = reported(self, self.own_criteria[0], dict(scores))
+
+    def _level_scores(self) -> dict[int, float]:
+        if not hasattr(self, "_scores_"):
+            model: Any = self
+            if not hasattr(self, "candidates_") and hasattr(self, "_fitted_to_"):
+                given = {"X", "partition_weight", "sample_weight"} & set(self._fitted_to_)
+                model = clone(self).set_params(n_clusters="auto")
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # the answer itself has warned
+                    model.fit(**{name: self._fitted_to_[name] for name in given})
+            numbers = map(int, getattr(model, "candidates_", ()))
+            found = map(float, getattr(model, "scores_", ()))
+            self._scores_ = dict(zip(numbers, found, strict=True))
+            self._supported_ = getattr(model, "_supported_", 1)
+        return self._scores_
+
+    def _finest(self) -> int:
+        """The finest number that any kind of evidence supports."""
+        return max(super()._finest(), getattr(self, "_supported_", 1))
+
+    def _noise(self) -> float:
+        return super()._noise() if self._soft is None else soft.noise_score(len(self.memberships_))
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
@@ -387,13 +397,6 @@ class EvidenceAccumulation(FittedConsensus):
         elif not hasattr(self.consensus, "fit"):
             raise TypeError(
                 f"consensus must be one of {', '.join(map(repr, NAMES))} or an estimator, "
-                f"got {self.consensus!r}"
-            )
-        if self.criterion is not None:
-            check_choice(self.criterion, "criterion", CRITERIA)
-        if self.criterion == "lifetime" and self.consensus not in LINKAGES:
-            raise ValueError(
-                f"criterion='lifetime' needs a linkage as consensus ({', '.join(LINKAGES)}), "
                 f"got {self.consensus!r}"
             )
 

@@ -1,5 +1,13 @@
 """Consensus of hard labelings: from labels or an ensemble to a table, from the table to a solution,
 and warnings where the evidence does not support the clusters.
+
+The number of clusters is that with the largest score,
+
+    (relative eigengap less the misfit) times the mean adjusted Rand index of the clusters to the
+    partitions:
+
+clusters that stand apart and that the partitions agree with. Few coarse partitions leave parts that
+none of them joins: two such parts stand apart as well as five, but say less.
 """
 
 from __future__ import annotations
@@ -19,15 +27,18 @@ from ...array.types import ArrayLike, Estimator
 from ...array.validation import check_n_clusters, refuse_subnormal
 from ...array.warn import EvidenceWarning, warn
 from ...data.features import check_features, refuse_tensors
+from ...engine.mixture import GROWTH
+from ...engine.numbers import noise_level, reading
 from ...engine.objects import Objects, object_weights, objects_of
 from ...memberships import align
 from ...numerics import label_table as tables
+from ...selection import criteria
 from ...similarity.coassociation import Coassociation, check_partition_weight, coassociation
 from .ensemble import ClusteringEnsemble
 from .reading import Settings
-from .selection import choose
 from .solvers import LINKAGES, solve
 
+COMPARED = 2000  # objects on which clusters and partitions are compared
 FEW = 5  # partitions below which a bootstrap over them is not to be trusted
 CRISP = 0.95  # mean largest membership that data without clusters do not reach
 LOCAL = 0.5  # eigenvalues above are compared with the next: fine partitions make the two close
@@ -193,7 +204,7 @@ def fit_hard(
             warnings.simplefilter("ignore", EvidenceWarning)
             warnings.simplefilter("ignore", ConvergenceWarning)
             k, candidates, scores, chance = choose(
-                criterion_of(model), model.consensus, table, k, model.max_clusters, settings
+                model.consensus, table, k, model.max_clusters, settings
             )
         if chance and isinstance(model.n_clusters, str):
             warn(
@@ -213,9 +224,72 @@ def fit_hard(
     return HardConsensus(solution, model.consensus, settings, candidates, scores, objects)
 
 
-def criterion_of(model: Estimator) -> str:
-    """The criterion by which ``n_clusters="auto"`` is decided."""
-    return "eigengap" if model.criterion is None else str(model.criterion)
+def choose(
+    consensus: Any, table: tables.Table, asked: Any, largest: int, settings: Settings
+) -> tuple[int, np.ndarray, np.ndarray, bool]:
+    """Number of clusters, the numbers tried, their scores, and whether noise has such gaps.
+
+    ``asked`` are the numbers, or "auto" for 2, ..., ``largest``, and twice as many while the best
+    number is the largest one tried.
+    """
+    n = len(table.codes)
+    if not isinstance(asked, str):
+        candidates = np.array(sorted({int(k) for k in asked if k < n} or {1}))
+        return _choose(consensus, table, candidates, settings)
+    limit, cap = largest, min(GROWTH * largest, n)
+    while True:
+        candidates = np.arange(2, max(2, min(limit, n - 1)) + 1)
+        found = _choose(consensus, table, candidates, settings)
+        if found[0] < limit or limit >= cap:
+            return found
+        limit = min(2 * limit, cap)
+
+
+def _choose(
+    consensus: Any, table: tables.Table, candidates: np.ndarray, settings: Settings
+) -> tuple[int, np.ndarray, np.ndarray, bool]:
+    step = -(-len(table.codes) // COMPARED)
+    given, mass = table.objects(slice(None, None, step)).labels(), table.root[::step] ** 2
+    kernel = isinstance(consensus, str) and consensus == "cluster-kernel"
+    filled = kernel and len(table.codes) <= tables.FEW_PAIRS and tables.has_unseen_pairs(table)
+    gaps, scores = np.zeros(len(candidates)), np.zeros(len(candidates))
+    readings = _completed(table, candidates, settings) if filled else _read(table, candidates)
+    for i, gap, labels in readings:
+        gaps[i] = gap
+        scores[i] = gap * criteria.mean_agreement(given, labels[::step], table.weights, mass)
+    # Gaps of noise are small; whether clusters agree with the partitions says nothing of it.
+    chance = bool(gaps.max() < noise_level(table.total))
+    return int(candidates[np.argmax(scores)]), candidates, scores, chance
+
+
+def _read(table: tables.Table, candidates: np.ndarray) -> Iterator[tuple[int, float, np.ndarray]]:
+    """For every number of clusters with a gap: its place, the eigengap of the normalised
+    co-association less the misfit, and labels (n,).
+    """
+    spectrum, _ = tables.spectrum(table, min(int(candidates[-1]), len(table.codes)))
+    following = spectrum.following if np.isfinite(spectrum.following) else 0.0
+    gaps = criteria.eigengap(np.append(spectrum.values, following))
+    mass, root = table.root**2, table.root[:, None]
+    for i, k in enumerate(candidates):
+        # Few objects have fewer eigenvalues than there are candidates, which then have no gap.
+        if 2 <= k <= len(gaps):
+            Z = spectrum.vectors[:, :k]
+            Z = Z / np.maximum(np.linalg.norm(Z, axis=1), 1e-150)[:, None]
+            U = reading(Z, mass)
+            fit = criteria.misfit(root * Z, root * U)
+            yield i, float(criteria.penalized_eigengap(gaps[k - 1], fit)), U.argmax(axis=1)
+
+
+def _completed(
+    table: tables.Table, candidates: np.ndarray, settings: Settings
+) -> Iterator[tuple[int, float, np.ndarray]]:
+    """The same where pairs were never seen: these are filled in for each number of clusters."""
+    for i, k in enumerate(candidates):
+        if k <= np.count_nonzero(table.coverage):  # no more clusters than objects with a label
+            found = solve("cluster-kernel", table, int(k), settings._replace(n_init=1))
+            gap = criteria.eigengap(found.spectrum)[-1]
+            score = float(criteria.penalized_eigengap(gap, found.misfit))
+            yield i, score, found.memberships.argmax(axis=1)
 
 
 def uniform_where_unseen(table: tables.Table, memberships: np.ndarray) -> np.ndarray:

@@ -5,19 +5,20 @@ estimators, memberships of soft ones and indicators of hard ones.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.cluster.hierarchy import linkage
-from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import has_fit_parameter
 
+from ...array.arrays import native
 from ...array.types import Array, Estimator, Weights
 from ...array.validation import check_number
 from ...memberships import check_memberships
@@ -38,13 +39,13 @@ class Member(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What all partitions share; ``graph`` (n, n) joins near objects, ``weights`` are theirs."""
+    """What all partitions share: ``near`` (n, m) are the nearest neighbours of every object."""
 
     n_clusters: tuple[int, int]
     subsample: float
     feature_fraction: float
     max_objects: int
-    graph: Any = None
+    near: np.ndarray | None = None
     weights: np.ndarray | None = None
 
 
@@ -89,9 +90,9 @@ def _partitions(
     numbers = rng.integers(low, high + 1, size=n_cuts)
     everything = _take(X, features)
     results = []
-    graph = None if plan.graph is None else plan.graph[sample][:, sample]
+    split = partial(_split, sample=sample, near=plan.near)
     own = None if plan.weights is None else plan.weights[sample]
-    for member, labels in _cluster(everything[sample], algorithm, numbers, rng, graph, own):
+    for member, labels in _cluster(everything[sample], algorithm, numbers, rng, split, own):
         column = np.full(n, -1, dtype=np.int32)
         column[sample] = labels
         if wanted > limit:
@@ -105,7 +106,7 @@ def _cluster(
     algorithm: Any,
     numbers: np.ndarray,
     rng: np.random.Generator,
-    graph: Any,
+    split: Callable[[np.ndarray], np.ndarray],
     weights: Weights = None,
 ) -> list[tuple[Member, np.ndarray]]:
     """Cluster the objects of a sample: members and their labels."""
@@ -114,8 +115,8 @@ def _cluster(
         return [_by_estimator(X, algorithm, k, seed, weights)]
     if algorithm in ("k-means", "connected-k-means"):
         labels = _kmeans(X, k, seed, weights)
-        if algorithm == "connected-k-means" and graph is not None:
-            labels = split(labels, graph)
+        if algorithm == "connected-k-means":
+            labels = split(labels)
         centers = _means(X, labels, weights)
         return [(Member(algorithm, int(labels.max()) + 1, centers=centers), labels)]
     if X.shape[0] == 1:
@@ -169,19 +170,23 @@ def _by_estimator(
     return Member(type(model).__name__, len(np.unique(labels)), estimator=rule), labels
 
 
-def split(labels: np.ndarray, graph: Any) -> np.ndarray:
-    """Clusters taken apart where the graph (n, n) without links between them falls apart."""
-    links = sp.coo_array(graph)
-    row, col = (side[labels[links.row] == labels[links.col]] for side in (links.row, links.col))
-    kept = sp.coo_array((np.ones(len(row)), (row, col)), shape=links.shape)
-    return connected_components(kept, directed=False)[1].astype(np.int32)
+def _split(labels: np.ndarray, sample: np.ndarray, near: np.ndarray | None) -> np.ndarray:
+    """Clusters of a sample taken apart where links between near objects do not hold them together.
+
+    ``near`` (n, m) are the nearest neighbours of all objects; None where clusters stay whole.
+    """
+    if near is None:
+        return labels
+    everyone = np.arange(-len(near), 0)  # objects outside of the sample join no others
+    everyone[sample] = labels
+    return _numbered(native("neighbours").connected_pieces(near, everyone)[0][sample])
 
 
 def _means(X: Array, labels: np.ndarray, weights: Weights = None) -> np.ndarray:
     """Mean of every cluster."""
     own = np.ones(len(labels)) if weights is None else weights
-    members = sp.csr_array((own.astype(X.dtype), (labels, np.arange(len(labels)))))
-    total = members @ X
+    members = (own.astype(X.dtype), labels, np.arange(len(labels) + 1))
+    total = sp.csc_array(members, shape=(int(labels.max()) + 1, len(labels))) @ X
     total = total.toarray() if sp.issparse(total) else total
     return total / np.bincount(labels, own)[:, None].astype(X.dtype)
 

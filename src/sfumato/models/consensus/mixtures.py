@@ -3,14 +3,13 @@ not depend on units.
 
 Beside them mixtures of about as many Gaussians as there are clusters, their families chosen by BIC.
 They see ellipses, and few objects in many features, which small mixtures with full covariances do
-not. They are ordinary fits of ``GaussianMixture`` in whitened coordinates; written as coefficients
-of z(y) = (1, y, y_a y_b) they are evidence of the same form.
+not. They come from the search of ``GaussianMixture`` in whitened coordinates; written as
+coefficients of z(y) = (1, y, y_a y_b) they are evidence of the same form.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +18,15 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
-from ...array.rows import Rows, in_threads
+from ...array.rows import Rows, in_threads, one_blas_thread
 from ...array.types import Array, ArrayLike, Weights
 from ...array.validation import as_generator, check_number, refuse_subnormal
 from ...array.warn import warn
 from ...data.features import check_observed, without_empty
 from ...engine import loop
+from ...engine.component import Fit
 from ...engine.objects import distinct_sample, object_weights
+from ...engine.search import Objects, choose, fit_all
 from ...numerics import distances
 from ...numerics.axes import Axes, by_radius, fit_axes
 from ...numerics.holes import Gaps
@@ -299,31 +300,31 @@ def _attempt(stock: Stock, n: int, sizes: tuple[int, int], seed: int) -> Any:
 
 
 def family_mixtures(stock: Stock, k: int, seed: int) -> list[np.ndarray]:
-    """Coefficients (q, Q) of mixtures of k, 1.5 k and 2 k components; empty where all fail."""
+    """Coefficients (q, Q) of mixtures of k, 1.5 k and 2 k components; empty where all collapse."""
     few = stock.take(np.arange(0, len(stock.Y), -(-len(stock.Y) // TUNING.most_in_families)))
     sizes = sorted({int(np.ceil(times * k)) for times in TUNING.multiples})
-    found = []
-    for size in [size for size in sizes if size <= max(k, len(few.Y) // 5)]:
-        model = GaussianMixture(size, n_init=2, max_iter=200, tol=1e-4, random_state=seed)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the misfit says what a candidate is worth
-            try:
-                model.fit(few.Y, sample_weight=few.mass)
-            except (ValueError, ArithmeticError, np.linalg.LinAlgError):
-                continue
-        found.append(_coefficients(model))
-    return found
+    data = Objects.of(few.Y, few.mass)
+    model = GaussianMixture(k, n_init=2, max_iter=200, tol=1e-4)
+    # Members need not be the best mixtures: answers are no worse without the longer search.
+    plan = model._plan(data, seed, fixed=False)
+    sample = plan.sample(data)
+    plan = plan._replace(thorough=False, sample=lambda _: sample)
+    most = min(max(k, len(few.Y) // 5), len(few.Y))
+    with one_blas_thread():
+        best = [choose(fit_all(data, [size], plan), "bic") for size in sizes if size <= most]
+    return [_coefficients(fit) for fit in best if np.isfinite(fit.candidate.bic)]
 
 
-def _coefficients(model: GaussianMixture) -> np.ndarray:
+def _coefficients(fit: Fit) -> np.ndarray:
     """log pi_j N(y) as coefficients (k, Q) of z(y)."""
-    mu = np.asarray(model.means_)
+    component: Any = fit.likelihood.component
+    mu = component.coordinates.outer(fit.run.state.means)
     d = mu.shape[1]
-    covariances = np.asarray(model.covariances_)  # (k, d, d) for families by name
+    covariances = component.outer_covariances(fit.run.state)  # (k, d, d) for families by name
     precisions = np.linalg.inv(covariances)
     linear = np.einsum("jab,jb->ja", precisions, mu)
     level = np.linalg.slogdet(covariances)[1] + np.sum(linear * mu, axis=1) + d * np.log(2 * np.pi)
-    constant = np.log(np.maximum(model.weights_, np.finfo(float).tiny)) - 0.5 * level
+    constant = np.log(np.maximum(fit.run.state.weights, np.finfo(float).tiny)) - 0.5 * level
     square = -precisions
     square[:, np.arange(d), np.arange(d)] *= 0.5
     return np.hstack([constant[:, None], linear, distances.pack(square)])

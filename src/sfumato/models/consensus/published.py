@@ -2,26 +2,21 @@
 
     f(U) = sum_{i != j} N_ij loss(c_ij, p_ij),   p_ij = u_i'u_j,   rows u_i on the simplex
 
-    squared            (c - p)^2
-    likelihood         -(c log p + (1 - c) log(1 - p)) / 2: f is minus the log-likelihood of the
-                       Bernoulli observations
-    kullback-leibler   c log(c / p) - c + p: counts N c are Poisson with mean N p
-    itakura-saito      p / c - log(p / c) - 1, of p from c, which is convex in p; a share c of no
-                       pair at all counts as half a pair
+    squared       (c - p)^2
+    likelihood    -(c log p + (1 - c) log(1 - p)) / 2: f is minus the log-likelihood of the
+                  Bernoulli observations
 
-"coassociation" is the squared loss over the raw observations, by sweeps over the table. The others
-have the co-association matrix in hand, for a few thousand objects (the divergences after Banerjee
-et al. 2005). N_ij = 1 for pairs that were seen together makes the unweighted model, the number of
-partitions that saw both the others; N_ij = 0, and whatever c_ij, for pairs that no partition saw
-together. Object after object: each row is a convex problem, whose steps never raise f.
+N_ij partitions saw both objects, a share c_ij of them together; pairs that no partition saw drop
+out. The squared loss goes by sweeps over the table of labels, the likelihood has the co-association
+matrix in hand, for a few thousand objects. Object after object: each row is a convex problem, whose
+steps never raise f.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +30,6 @@ from .reading import ByKernel, Settings
 
 PLACED = 4096  # new objects placed at a time
 NEAR = 1e-12  # probabilities keep this distance from 0 and 1
-N_HALVINGS = 40  # of a line search: the step is known to the last digits
 N_ROUNDS = 30  # over the row of a new object
 
 
@@ -57,49 +51,36 @@ class ByObservations:
         )
 
 
-class ByMatrix:
-    """One of ``LOSSES`` with the explicit matrix."""
+class ByLikelihood:
+    """The Bernoulli likelihood of the observations, with the explicit matrix."""
 
     def __init__(
-        self,
-        name: str,
-        table: tables.Table,
-        k: int,
-        settings: Settings,
-        start: np.ndarray | None = None,
+        self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
     ) -> None:
-        self.table, self.name = table, name
-        C, N = self._shares(table, None)
+        self.table = table
+        C, N = _shares(table)
         np.fill_diagonal(N, 0.0)
-        begin = _starts(table, k, settings, start)
-        if name != "coassociation-unweighted":  # logarithms of 0 are left out of the start
-            begin = [simplex.normalize(U + 0.01) for U in begin]
-        step = partial(sweep, LOSSES[name], C, N)
-        self.memberships, self.run = _descend(step, begin, settings)
-
-    def _shares(
-        self, new: tables.Table, other: tables.Table | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Shares, positive where the loss needs that, and the weights of the pairs."""
-        shares, seen = tables.pair_shares(new, other)
-        known = np.isfinite(shares)
-        shares = np.where(known, shares, 0.5)
-        if self.name == "coassociation-itakura-saito":
-            shares = np.maximum(shares, 0.5 / np.maximum(seen, 1.0))
-        unweighted = self.name == "coassociation-unweighted"
-        return shares, known.astype(np.float64) if unweighted else seen
+        # Logarithms of 0 are left out of the start.
+        begin = [simplex.normalize(U + 0.01) for U in _starts(table, k, settings, start)]
+        self.memberships, self.run = _descend(partial(sweep, C, N), begin, settings)
 
     def place(self, new: tables.Table) -> np.ndarray:
         """Memberships of new objects, each by itself beside the fitted ones."""
-        row, k = LOSSES[self.name].row, self.memberships.shape[1]
+        row, k = native("labels").likely_row, self.memberships.shape[1]
         placed = np.full((len(new.codes), k), 1.0 / k)
-        for i, (c, weight) in enumerate(zip(*self._shares(new, self.table), strict=True)):
+        for i, (c, weight) in enumerate(zip(*_shares(new, self.table), strict=True)):
             for _ in range(N_ROUNDS):
                 before = placed[i].copy()
                 placed[i] = row(c, weight, self.memberships, before)
                 if np.abs(placed[i] - before).max() < 1e-9:
                     break
         return simplex.normalize(placed)
+
+
+def _shares(new: tables.Table, other: tables.Table | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of pairs, any number where none was seen, and how many partitions saw each."""
+    shares, seen = tables.pair_shares(new, other)
+    return np.where(np.isfinite(shares), shares, 0.5), seen
 
 
 def _descend(
@@ -143,105 +124,19 @@ def _starts(
     return [first, *(simplex.draw(rng, (n, k)) for _ in range(settings.n_init - 1))]
 
 
-def objective(loss: Any, C: np.ndarray, N: np.ndarray, U: np.ndarray) -> float:
-    """f(U), by blocks of rows."""
-    size = max(1, 2**22 // len(U))
-    blocks = [slice(start, start + size) for start in range(0, len(U), size)]
-    return sum(float(np.sum(N[own] * loss.value(C[own], U[own] @ U.T))) for own in blocks)
+def objective(C: np.ndarray, N: np.ndarray, U: np.ndarray) -> float:
+    """f(U) of the likelihood, by blocks of rows."""
+    size, total = max(1, 2**22 // len(U)), 0.0
+    for own in (slice(start, start + size) for start in range(0, len(U), size)):
+        p = np.clip(U[own] @ U.T, NEAR, 1 - NEAR)
+        total -= float(np.sum(N[own] * (C[own] * np.log(p) + (1 - C[own]) * np.log1p(-p)))) / 2
+    return total
 
 
-def sweep(loss: Any, C: np.ndarray, N: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, float]:
+def sweep(C: np.ndarray, N: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, float]:
     """Every row once, newest values first, and f afterwards. ``U`` stays as it is."""
     U = U.copy()
     for i in range(len(U)):
-        U[i] = loss.row(C[i], N[i], U, U[i])
+        U[i] = native("labels").likely_row(C[i], N[i], U, U[i])
     U = simplex.normalize(np.where(U < simplex.TINY, 0.0, U))
-    return U, objective(loss, C, N, U)
-
-
-class Loss(NamedTuple):
-    """Loss of p for shares c, and the next row of one object."""
-
-    value: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    row: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-
-
-def _squared_row(c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Pair steps on  sum_j N_j (c_j - u'u_j)^2 / 2,  a quadratic."""
-    weighted = U * weight[:, None]
-    H = weighted.T @ U
-    gradient = H @ u - weighted.T @ c
-    return simplex.pair_steps(H, gradient[None], u[None].copy(), max(1, len(u) // 2))[0]
-
-
-def _likelihood(c: np.ndarray, p: np.ndarray) -> np.ndarray:
-    p = np.clip(p, NEAR, 1 - NEAR)
-    return -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2
-
-
-class Divergence(NamedTuple):
-    """A loss by its first and second derivative by p; rows by pair steps with a line search."""
-
-    loss: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    slope: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    curvature: Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-    def value(self, c: np.ndarray, p: np.ndarray) -> np.ndarray:
-        """Loss of p for shares c."""
-        return self.loss(c, np.maximum(p, NEAR))
-
-    def row(self, c: np.ndarray, weight: np.ndarray, U: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """The row after pair steps, each to the near side of the minimum along its line."""
-        u = u.copy()
-        for _ in range(max(1, len(u) // 2)):
-            p = np.maximum(U @ u, NEAR)
-            gradient = (weight * self.slope(c, p)) @ U
-            to, out = int(np.argmin(gradient)), int(np.argmax(np.where(u > 0, gradient, -np.inf)))
-            if gradient[out] <= gradient[to]:
-                break
-            step = self._line_search(c, weight, p, U[:, to] - U[:, out], u[out])
-            u[to] += step
-            u[out] = max(0.0, u[out] - step)
-        return u
-
-    def _line_search(
-        self, c: np.ndarray, weight: np.ndarray, p: np.ndarray, d: np.ndarray, limit: float
-    ) -> float:
-        """The t in [0, limit] where the loss at p + t d is least: Newton steps in a bracket."""
-
-        def derivatives(t: float) -> tuple[float, float]:
-            q = np.maximum(p + t * d, NEAR)
-            slope, curvature = self.slope(c, q), self.curvature(c, q)
-            return float(np.sum(weight * slope * d)), float(np.sum(weight * curvature * d * d))
-
-        if derivatives(limit)[0] <= 0:
-            return limit
-        low, high, t = 0.0, limit, 0.0
-        for _ in range(N_HALVINGS):
-            slope, curvature = derivatives(t)
-            low, high = (t, high) if slope <= 0 else (low, t)
-            newton = t - slope / curvature if curvature > 0 else high
-            ahead = newton if low < newton < high else (low + high) / 2
-            if abs(ahead - t) <= 1e-12 * limit:
-                return t
-            t = ahead
-        return low  # on the near side of the minimum, so that the loss never rises
-
-
-DIVERGENCES = {
-    "coassociation-kullback-leibler": Divergence(
-        lambda c, p: c * (np.log(np.maximum(c, NEAR)) - np.log(p)) - c + p,
-        lambda c, p: 1.0 - c / p,
-        lambda c, p: c / p**2,
-    ),
-    "coassociation-itakura-saito": Divergence(
-        lambda c, p: p / c - np.log(p / c) - 1.0,
-        lambda c, p: 1.0 / c - 1.0 / p,
-        lambda c, p: 1.0 / p**2,
-    ),
-}
-LOSSES: dict[str, Any] = {
-    "coassociation-unweighted": Loss(lambda c, p: (c - p) ** 2, _squared_row),
-    "coassociation-likelihood": Loss(_likelihood, lambda *row: native("labels").likely_row(*row)),
-    **DIVERGENCES,
-}
+    return U, objective(C, N, U)

@@ -23,7 +23,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...array.arrays import asarray_like
 from ...array.types import Estimator, Weights
-from ...array.warn import EvidenceWarning
 from ...engine import loop
 from ...numerics import label_table as tables
 from ...numerics import simplex
@@ -100,16 +99,13 @@ def fit_reader(
     n, k = Z.shape
     # Objects that are alone in their clusters fix the scale by their own entries only.
     model = settings.model(k, diagonal="include" if n <= k else "exclude", init=start)
-    with warnings.catch_warnings():
-        # The misfit decides whether the result is meaningful, so candidates give no warnings.
-        warnings.simplefilter("ignore", EvidenceWarning)
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(Factored(Z), sample_weight=mass)
-    U, a = model.memberships_, model.scale_
+    run = model._run_of_factor(Z, mass)
+    U, a = simplex.normalize(run.state.U[:, 0]), float(run.state.scale[0])
     root = 1.0 if mass is None else np.sqrt(mass)[:, None]
     heavy = U if mass is None else mass[:, None] * U
     left = misfit(root * Z, root * U)
-    return Reader(a * a * (U.T @ heavy), a * (Z.T @ heavy), left, run_of(model))
+    run = run._replace(state=None)
+    return Reader(a * a * (U.T @ heavy), a * (Z.T @ heavy), left, run)
 
 
 class ByKernel:

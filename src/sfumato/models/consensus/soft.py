@@ -171,11 +171,11 @@ def _several(rows: Rows, rng: np.random.Generator) -> Rows:
     return Rows(rows.sample(TUNING.summed, rng).X)
 
 
-def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, float]:
-    """Scores of numbers of clusters: the mean over kinds of the eigengap less the misfit.
+def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, np.ndarray]:
+    """Scores of numbers of clusters by every kind: the eigengap less the misfit.
 
     ``asked`` are the numbers, or "auto" for 2, ..., ``max_clusters``, and for larger ones, up to
-    four times as many, whose eigengap alone exceeds the best score.
+    four times as many, whose eigengap alone exceeds the best mean over the kinds.
     """
     step = max(1, -(-evidence.points.shape[0] // TUNING.compared))
     few = evidence.points[::step]
@@ -186,7 +186,8 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, float]:
         return {}
     weights = None if evidence.mass is None else mass
     made = [(kind, kind(few)) for kind in evidence.kinds(None).values()]
-    scores: dict[int, float] = {}
+    scores: dict[int, np.ndarray] = {}
+    best = 0.0
     numbers = range(2, largest + 1) if isinstance(asked, str) else sorted(set(asked))
     for limit in sorted({largest, min(max_clusters, largest) if asked == "auto" else largest}):
         factors = [factorize(a, H, limit, evidence.member_weights(a), weights) for a, H in made]
@@ -196,15 +197,16 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, float]:
         ]
         gaps = np.mean([gap for gap, _ in spectra], axis=0)
         for k in numbers[len(scores) :]:
-            if k > limit or (k > max_clusters and gaps[k - 1] <= max(scores.values())):
+            if k > limit or (k > max_clusters and gaps[k - 1] <= best):
                 continue
             own = [_score(gap[k - 1], unit_rows(E[:, :k]), mass) for gap, E in spectra]
-            scores[k] = float(np.mean(own))
+            scores[k] = np.array(own)
+            best = max(best, float(scores[k].mean()))
         # No gap further on is larger than the next eigenvalue.
         following = float(np.mean([factor.values[-1] for factor in factors]))
-        if following <= max(scores.values(), default=0.0):
+        if following <= best:
             break
-    if scores and max(scores, key=lambda k: scores[k]) == cap > largest - 1:
+    if scores and max(scores, key=lambda k: scores[k].mean()) == cap > largest - 1:
         warn(
             f"the best number of clusters is the largest one tried, {cap}: there may be more; "
             "raise max_clusters"

@@ -18,18 +18,18 @@ from ...array.types import Estimator
 from ...memberships import one_hot
 from ...numerics import label_table as tables
 from ...numerics import seeding
-from ...selection.criteria import longest_lifetime
 from ...similarity.coassociation import Coassociation, Rows, Shares
 from .hypergraphs import HYPERGRAPHS, by_hypergraph
-from .published import LOSSES, ByMatrix, ByObservations
+from .published import ByLikelihood, ByObservations
 from .reading import SCREEN, ByCompletion, ByKernel, Settings, run_at_once, run_of
 
 LINKAGES = ("single", "average", "complete")
-NAMES = ("cluster-kernel", "coassociation", *LOSSES, *LINKAGES, *HYPERGRAPHS)
+LIKELIHOOD = "coassociation-likelihood"
+NAMES = ("cluster-kernel", "coassociation", LIKELIHOOD, *LINKAGES, *HYPERGRAPHS)
 # Consensus functions without weights; single and complete linkage do not depend on weights
-BY_COPIES = (*LOSSES, "average", *HYPERGRAPHS)
+BY_COPIES = (LIKELIHOOD, "average", *HYPERGRAPHS)
 # Matrices (n, n) kept at one time, by those that do not only multiply
-MATRICES = dict.fromkeys(LOSSES, 5) | dict.fromkeys(LINKAGES, 2) | {"coassociation-unweighted": 3}
+MATRICES = {LIKELIHOOD: 5} | dict.fromkeys(LINKAGES, 2)
 # Arrays of the size of all starts that the pairwise model on the cluster kernel keeps at one time
 COPIES = 6
 DENSE = 1000  # objects up to which a plain matrix is quicker than the operator
@@ -60,8 +60,8 @@ def solve(
         return by_hypergraph(consensus, table, k, settings)
     if consensus in LINKAGES:
         return ByLinkage(consensus, table, k)
-    if consensus not in ("cluster-kernel", "coassociation"):
-        return ByMatrix(consensus, table, k, settings, start)
+    if consensus == LIKELIHOOD:
+        return ByLikelihood(table, k, settings, start)
     kernel = consensus == "cluster-kernel"
     if kernel and not tables.has_unseen_pairs(table):
         return ByKernel(table, k, settings, start)
@@ -103,7 +103,7 @@ class ByCopies:
 class ByLinkage:
     """A linkage tree on 1 - co-association, cut into k clusters (Fred and Jain)."""
 
-    def __init__(self, method: str, table: tables.Table, k: int | None) -> None:
+    def __init__(self, method: str, table: tables.Table, k: int) -> None:
         self.method, self.seen = method, np.flatnonzero(table.coverage > 0)
         self.table = table.objects(self.seen)
         distances = 1.0 - filled(Coassociation(self.table).toarray())
@@ -111,7 +111,6 @@ class ByLinkage:
         self.tree = np.empty((0, 4))
         if len(distances) > 1:
             self.tree = linkage(squareform(distances, checks=False), method)
-        k = longest_lifetime(self.tree[:, 2]) if k is None else k
         self.groups = one_hot(seeding.cut(self.tree, k), k)
         self.memberships = np.full((len(table.codes), k), 1.0 / k)
         self.memberships[self.seen] = self.groups

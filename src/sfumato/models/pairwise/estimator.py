@@ -16,7 +16,7 @@ from ...array.arrays import as_dense, namespace, to_numpy
 from ...array.docs import documented
 from ...array.memory import InputSize, reserve
 from ...array.rows import one_blas_thread
-from ...array.types import ArrayLike, RandomState
+from ...array.types import ArrayLike, RandomState, Weights
 from ...array.validation import as_generator, check_choice, check_number
 from ...array.warn import warn
 from ...data.constraints import Known, largest_first, match_columns, reordered
@@ -27,6 +27,7 @@ from ...engine.similarity_evidence import Evidence
 from ...numerics import simplex
 from ...numerics.operators import dtype_of, squared_norm
 from ...selection.automatic import AutomaticSimilarity
+from ...similarity.operators import Factored
 from . import gradient, kernel, setup
 from .evidence import Pairs, own_terms, takes
 
@@ -156,13 +157,21 @@ class PairwiseProbabilisticClustering(
             )
         small = isinstance(problem.W, kernel.Low)  # thin products: threads would only wait
         with one_blas_thread() if small else nullcontext():
-            run = self._best_of_starts(problem, W, labels)
+            run = self._best_of_starts(problem, W, labels, self._group)
         self._finish(problem, run, X)
+
+    def _run_of_factor(self, Z: np.ndarray, weights: Weights) -> loop.Run:
+        """The best run for the similarity Z Z' of objects with weights; nothing is published."""
+        problem = kernel.Problem(kernel.Low(Z), self.diagonal == "exclude", None, weights)
+        with one_blas_thread():
+            return self._best_of_starts(problem, Factored(Z))
 
     def _streams(self) -> bool:
         return self._is("precomputed")
 
-    def _best_of_starts(self, problem: kernel.Problem, W: Any, labels: Any) -> loop.Run:
+    def _best_of_starts(
+        self, problem: kernel.Problem, W: Any, labels: Any = None, group: Any = None
+    ) -> loop.Run:
         """The best of the starts.
 
         With many objects the starts of a matrix compete on a sample, and the best one goes on with
@@ -174,8 +183,8 @@ class PairwiseProbabilisticClustering(
             return kernel.best_run(self._solve(problem, setup.on_device(_matched(U, labels), W)))
 
         if self.init is not None:
-            U = setup.given(self.init, self._group.size if self._group is not None else n, k)
-            return solved(U if self._group is None else setup.of_objects(U, self._group, n))
+            U = setup.given(self.init, n if group is None else group.size, k)
+            return solved(U if group is None else setup.of_objects(U, group, n))
         if k >= n:
             return solved(simplex.draw(rng, (n, self.n_init, k)))
         sampled = partial(setup.on_a_sample, problem, k, self.n_init, rng, self._solve)

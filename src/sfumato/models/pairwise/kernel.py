@@ -112,6 +112,8 @@ def fitted_scale(problem: Problem, t: Array, q: Array) -> Any:
         return np.full_like(t, problem.scale)
     shared = q > 1e-24 * problem.total**2  # smaller mean squares are rounding errors
     fitted = np.maximum(t / np.where(shared, q, 1.0), 0.0)
+    if shared.all():
+        return fitted
     return np.where(shared, fitted, squared_norm(problem) ** 0.5 / max(problem.total, 1.0))
 
 
