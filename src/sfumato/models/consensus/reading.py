@@ -32,7 +32,7 @@ from ...selection.criteria import misfit
 from ...similarity.cluster_kernel import ClusterKernel
 from ...similarity.coassociation import Rows
 from ...similarity.operators import Factored
-from ..pairwise.estimator import PairwiseProbabilisticClustering
+from ..pairwise.estimator import PairwiseProbabilisticClustering, Settings, run_of_factor
 
 SCREEN = 20_000  # objects among which the starts are compared
 N_ROUNDS = 5  # in which unseen pairs are filled in
@@ -40,18 +40,10 @@ SETTLED = 1e-3  # largest change of a membership at which the rounds stop
 REGULARIZATION = 0.02  # of the mean degree, as for soft evidence
 
 
-class Settings(NamedTuple):
-    """Starts, sweeps at most, the relative decrease at which to stop, and the random seed."""
-
-    n_init: int
-    max_iter: int
-    tol: float
-    random_state: int
-
-    def model(self, k: int, **parameters: Any) -> PairwiseProbabilisticClustering:
-        """The pairwise model of a given similarity."""
-        own = self._asdict()
-        return PairwiseProbabilisticClustering(k, similarity="precomputed", **own, **parameters)
+def pairwise(k: int, settings: Settings, **parameters: Any) -> PairwiseProbabilisticClustering:
+    """The pairwise model of a given similarity."""
+    own = settings._asdict()
+    return PairwiseProbabilisticClustering(k, similarity="precomputed", **own, **parameters)
 
 
 def run_of(model: Estimator) -> loop.Run:
@@ -98,8 +90,7 @@ def fit_reader(
     """The pairwise model on Z Z', from memberships ``start`` (n, k), with weights ``mass`` (n,)."""
     n, k = Z.shape
     # Objects that are alone in their clusters fix the scale by their own entries only.
-    model = settings.model(k, diagonal="include" if n <= k else "exclude", init=start)
-    run = model._run_of_factor(Z, mass)
+    run = run_of_factor(Z, settings, n > k, start, mass)
     U, a = simplex.normalize(run.state.U[:, 0]), float(run.state.scale[0])
     root = 1.0 if mass is None else np.sqrt(mass)[:, None]
     heavy = U if mass is None else mass[:, None] * U
@@ -122,7 +113,7 @@ class ByKernel:
         self.projection = (scaling * table.root)[:, None] * (spectrum.vectors / values)
         Z, mass = self._factor(table), table.mass
         self.kernel = ClusterKernel(Z, self.projection, spectrum.values, spectrum.following)
-        model = settings.model(k)
+        model = pairwise(k, settings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             # The consensus itself warns about groups that no partition connects.
