@@ -33,7 +33,7 @@ from ...similarity.operators import Factored
 from . import hard
 from .em import TUNING
 from .evidence import check_given
-from .reading import Settings, pairwise
+from .solutions import Settings, pairwise
 from .solvers import filled
 
 KEPT = 2**27  # bytes of features up to which a fitted model keeps them, for resampling
