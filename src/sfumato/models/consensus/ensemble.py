@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from ...array.memory import InputSize, require
-from ...array.rows import _controller, in_threads
+from ...array.rows import in_threads
 from ...array.types import Array, ArrayLike
 from ...array.validation import as_generator, check_number, refuse_subnormal
 from ...array.warn import warn
@@ -210,10 +210,9 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _run(self, function: Any, arguments: list[tuple[Any, ...]]) -> Any:
         """Results in order, from threads that keep to one core each."""
-        tasks = [(function, *each) for each in arguments]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            for done, result in enumerate(in_threads(_on_one_core, tasks, None), 1):
+            for done, result in enumerate(in_threads(function, arguments, None), 1):
                 loop.tell(done, len(arguments), math.nan)
                 yield result
 
@@ -324,8 +323,3 @@ def _check_algorithm(algorithm: Any) -> None:
         raise TypeError(
             f"algorithms must be names or clusterers with fit_predict, got {algorithm!r}"
         )
-
-
-def _on_one_core(function: Any, *arguments: Any) -> Any:
-    with _controller().limit(limits=1, user_api="openmp"):
-        return function(*arguments)

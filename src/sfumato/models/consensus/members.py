@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import has_fit_parameter
 
 from ...array.arrays import native
+from ...array.rows import _controller
 from ...array.types import Array, Estimator, Weights
 from ...array.validation import check_number
 from ...memberships import check_memberships
@@ -67,9 +69,11 @@ def range_of(n_clusters: int | Sequence[int]) -> tuple[int, int]:
 
 def attempt(X: Array, plan: Plan, algorithm: Any, n_cuts: int, seed: int) -> Any:
     """Partitions by one run of an algorithm, or what went wrong: the others go on."""
+    ours = isinstance(algorithm, str) and not sp.issparse(X)
     name = algorithm if isinstance(algorithm, str) else type(algorithm).__name__
     try:
-        return _partitions(X, plan, algorithm, n_cuts, np.random.default_rng(seed))
+        with nullcontext() if ours else _controller().limit(limits=1, user_api="openmp"):
+            return _partitions(X, plan, algorithm, n_cuts, np.random.default_rng(seed))
     except Exception as error:
         return Failure(name, f"{type(error).__name__}: {error}")
 
@@ -88,8 +92,7 @@ def _partitions(
         features = np.sort(rng.permutation(p)[: max(1, round(plan.feature_fraction * p))])
     low, high = (min(bound, len(sample)) for bound in plan.n_clusters)
     numbers = rng.integers(low, high + 1, size=n_cuts)
-    everything = _take(X, features)
-    results = []
+    everything, results = _take(X, features), []
     split = partial(_split, sample=sample, near=plan.near)
     own = None if plan.weights is None else plan.weights[sample]
     for member, labels in _cluster(everything[sample], algorithm, numbers, rng, split, own):
@@ -142,7 +145,8 @@ def _kmeans(X: Any, k: int, seed: int, weights: Weights) -> np.ndarray:
 
 
 def _numbered(labels: np.ndarray) -> np.ndarray:
-    return np.unique(labels, return_inverse=True)[1].astype(np.int32)
+    """Labels 0, 1, ... in place of nonnegative ones of which some are not used."""
+    return (np.cumsum(np.bincount(labels) > 0) - 1)[labels].astype(np.int32)
 
 
 def copies(weights: np.ndarray, name: str) -> np.ndarray:
@@ -159,15 +163,24 @@ def _by_estimator(
     settings = {"n_clusters": k, "n_components": k, "random_state": seed}
     own = model.get_params()
     model.set_params(**{name: value for name, value in settings.items() if name in own})
-    if weights is None:
-        labels = np.asarray(model.fit_predict(X))
-    elif has_fit_parameter(model, "sample_weight"):
-        labels = np.asarray(model.fit(X, sample_weight=weights).labels_)
-    else:
-        rows = copies(weights, type(model).__name__)
-        labels = np.asarray(model.fit_predict(X[rows]))[np.unique(rows, return_index=True)[1]]
+    rows = _fit(model, X, weights)
+    labels = np.asarray(model.labels_ if hasattr(model, "labels_") else model.predict(X[rows]))
+    labels = labels[np.unique(rows, return_index=True)[1]]
     rule = model if hasattr(model, "predict") else None
     return Member(type(model).__name__, len(np.unique(labels)), estimator=rule), labels
+
+
+def _fit(model: Estimator, X: Array, weights: Weights) -> np.ndarray:
+    """Fit to weighted objects; the rows it was given, copies where it knows no weights."""
+    rows = np.arange(X.shape[0])
+    if weights is None:
+        model.fit(X)
+    elif has_fit_parameter(model, "sample_weight"):
+        model.fit(X, sample_weight=weights)
+    else:
+        rows = copies(np.asarray(weights), type(model).__name__)
+        model.fit(X[rows])
+    return rows
 
 
 def _split(labels: np.ndarray, sample: np.ndarray, near: np.ndarray | None) -> np.ndarray:
@@ -185,10 +198,13 @@ def _split(labels: np.ndarray, sample: np.ndarray, near: np.ndarray | None) -> n
 def _means(X: Array, labels: np.ndarray, weights: Weights = None) -> np.ndarray:
     """Mean of every cluster."""
     own = np.ones(len(labels)) if weights is None else weights
-    members = (own.astype(X.dtype), labels, np.arange(len(labels) + 1))
-    total = sp.csc_array(members, shape=(int(labels.max()) + 1, len(labels))) @ X
-    total = total.toarray() if sp.issparse(total) else total
-    return total / np.bincount(labels, own)[:, None].astype(X.dtype)
+    mass = np.bincount(labels, own)[:, None].astype(X.dtype)
+    if sp.issparse(X):
+        members = (own.astype(X.dtype), labels, np.arange(len(labels) + 1))
+        return (sp.csc_array(members, shape=(len(mass), len(labels))) @ X).toarray() / mass
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(len(mass)))
+    return np.add.reduceat((X * own[:, None].astype(X.dtype))[order], starts, axis=0) / mass
 
 
 def _extend(X: Array, sample: np.ndarray, member: Member, labels: np.ndarray) -> np.ndarray:
@@ -329,14 +345,7 @@ def _fitted(X: Any, estimator: Estimator, weights: Weights, seed: int) -> Soft |
     if model.get_params().get("random_state", 0) is None:
         model.set_params(random_state=seed)
     model.set_params(**lowered(model, X.shape[0]))
-    rows = np.arange(X.shape[0])
-    if weights is None:
-        model.fit(X)
-    elif has_fit_parameter(model, "sample_weight"):
-        model.fit(X, sample_weight=weights)
-    else:
-        rows = copies(weights, type(model).__name__)
-        model.fit(X[rows])
+    rows = _fit(model, X, weights)
     if hasattr(model, "predict_proba"):
         U = np.asarray(check_memberships(model.predict_proba(X)))
         return Soft(model, U.shape[1])
