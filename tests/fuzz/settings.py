@@ -34,7 +34,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "method": ("normalized-cut", "ng-jordan-weiss", "bach-jordan"),
     "rounding": ("k-means", "weighted-k-means", KMeans(2, n_init=1)),
     "similarity": SIMILARITIES,
-    "normalization": (None, "relative-entropy", "frobenius", "l1", "symmetric"),
+    "normalization": (None, "relative-entropy", "frobenius", "symmetric"),
     "diagonal": ("include", "exclude"),
     "scale": ("fit", 1.0, 1e-200, 0.0),
     "inference": ("variational", "gibbs"),
@@ -54,7 +54,6 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "n_components": (1, 2, "auto", (1, 3)),
     "consensus": (
         "coassociation",
-        "coassociation-likelihood",
         "single",
         "complete",
         "cspa",

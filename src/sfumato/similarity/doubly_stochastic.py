@@ -11,9 +11,8 @@ from ..array.arrays import namespace, to_numpy
 from ..array.memory import reserve
 from ..array.types import ArrayLike, Similarity, Weights
 from ..array.validation import check_choice, check_number, check_weights
-from ..array.warn import warn
 from ..data.matrices import check_rows, check_similarity
-from ..numerics.operators import Scaled, Shifted, as_dense, degrees, dtype_of
+from ..numerics.operators import Scaled, as_dense, degrees, dtype_of
 from ..numerics.scaling import entropy_dual, fixed_point, frobenius_dual, newton, without_support
 
 
@@ -44,22 +43,20 @@ def doubly_stochastic(
     ----------
     W : array, sparse array or operator of shape (n, n)
         Symmetric, nonnegative similarities.
-    divergence : {"relative-entropy", "frobenius", "l1"}
+    divergence : {"relative-entropy", "frobenius"}
         What "nearest" means. ``"relative-entropy"``: diag(x) W diag(x), an operator that never
         forms anything. ``"frobenius"``: least squares, max(0, W + y_i + y_j), a dense array.
-        ``"l1"``: W - D + I with D the degrees, which only moves the diagonal and may make it
-        negative (with a warning); it stays dense, sparse or an operator, as W is.
     tol : float, optional
         Largest distance of a row sum from one; by default 1e-11 (float64) or 1e-5 (float32).
     max_iter : int
         Steps at most.
     weights : array of shape (n,), optional
-        Weights of the objects, not for ``"l1"``: an object of weight w counts as w copies in every
-        row sum, sum_j w_j F_ij = 1.
+        Weights of the objects: one of weight w counts as w copies in every row sum, sum_j w_j F_ij
+        = 1.
 
     Returns
     -------
-    F : operator, array or sparse array of shape (n, n)
+    F : operator or array of shape (n, n)
 
     References
     ----------
@@ -74,18 +71,13 @@ def doubly_stochastic(
     array([[0.667, 0.333],
            [0.333, 0.667]])
     """
-    check_choice(divergence, "divergence", ("relative-entropy", "frobenius", "l1"))
+    check_choice(divergence, "divergence", ("relative-entropy", "frobenius"))
     W = check_similarity(W)
     tol = _tolerance(W) if tol is None else check_number(tol, "tol", low=0, strict=True)
     check_number(max_iter, "max_iter", low=1, integer=True)
     v = check_weights(weights, W)
-    if v is not None and (divergence == "l1" or v.min() <= 0):
-        raise ValueError(
-            "weights must be positive, and do not go with divergence='l1': leave out objects of "
-            "weight 0, or repeat rows and columns"
-        )
-    if divergence == "l1":
-        return _move_diagonal(W)
+    if v is not None and v.min() <= 0:
+        raise ValueError("weights must be positive: leave out objects of weight 0")
     if divergence == "frobenius":
         K, y = as_dense(W), least_squares_shifts(W, v, tol, max_iter)
         return np.maximum(0, K + y[:, None] + y[None, :])
@@ -169,24 +161,6 @@ def shifted_rows(rows: np.ndarray, y: np.ndarray, weights: Weights = None) -> np
     last = np.maximum((falling + t > 0).sum(axis=1) - 1, 0)
     F = np.maximum(0, A + t[np.arange(len(A)), last][:, None]).astype(rows.dtype)
     return np.where((rows != 0).any(axis=1, keepdims=True), F, 0)
-
-
-def _move_diagonal(W: Similarity) -> Any:
-    surplus = 1 - degrees(W)
-    if isinstance(W, np.ndarray):
-        F = W.copy()
-        F[np.diag_indices_from(F)] += surplus
-    elif sp.issparse(W):
-        F = sp.csr_array(W + sp.diags_array(surplus))
-    else:
-        return Shifted(W, surplus)
-    if (F.diagonal() < 0).any():
-        warn(
-            f"the diagonal of W - D + I is negative for {int((F.diagonal() < 0).sum())} objects: "
-            "methods that need nonnegative similarities cannot use it; scale W down or use "
-            "divergence='relative-entropy'"
-        )
-    return F
 
 
 def _reciprocal(total: np.ndarray) -> np.ndarray:

@@ -63,12 +63,10 @@ class EvidenceAccumulation(FittedConsensus):
         ``"cluster-kernel"``: the pairwise model on the rank-k cluster kernel of the co-association.
         The others need labelings. ``"coassociation"``: the published model on the co-association
         itself, squared loss over all raw observations, so that a pair weighs as often as it was
-        seen. ``"coassociation-likelihood"``: Bernoulli likelihood in place of squares, with the
-        explicit matrix, for a few thousand objects. ``"single"``,
-        ``"average"``, ``"complete"``: linkage on 1 - co-association. ``"cspa"``, ``"hgpa"``,
-        ``"mcla"``, ``"hbgf"``: the graph and
-        hypergraph cuts of Strehl and Ghosh (2002) and of Fern and Brodley (2004), as normalised
-        cuts, for comparison. Or any estimator that takes a similarity.
+        seen. ``"single"``, ``"average"``, ``"complete"``: linkage on 1 - co-association.
+        ``"cspa"``, ``"hgpa"``, ``"mcla"``, ``"hbgf"``: the graph and hypergraph cuts of Strehl and
+        Ghosh (2002) and of Fern and Brodley (2004), as normalised cuts, for comparison. Or any
+        estimator that takes a similarity.
     max_clusters : int
         Largest number of clusters that ``n_clusters="auto"`` tries at first; of up to four times
         as many it tries those that the evidence suggests.
@@ -99,7 +97,7 @@ class EvidenceAccumulation(FittedConsensus):
     selection_ : Choice
         The same as the table that ``selection.choose_n_clusters`` gives, if ``"auto"``.
     objective_, history_ : float, array
-        Of the consensus model: squared error, or minus the log-likelihood.
+        Of the consensus model: the squared error.
     n_clusters_, n_iter_, converged_ : int, int, bool
 
     References

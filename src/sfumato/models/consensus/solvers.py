@@ -25,19 +25,17 @@ from .solutions import (
     SCREEN,
     ByCompletion,
     ByKernel,
-    ByLikelihood,
     ByObservations,
     run_at_once,
     run_of,
 )
 
 LINKAGES = ("single", "average", "complete")
-LIKELIHOOD = "coassociation-likelihood"
-NAMES = ("cluster-kernel", "coassociation", LIKELIHOOD, *LINKAGES, *HYPERGRAPHS)
+NAMES = ("cluster-kernel", "coassociation", *LINKAGES, *HYPERGRAPHS)
 # Consensus functions without weights; single and complete linkage do not depend on weights
-BY_COPIES = (LIKELIHOOD, "average", *HYPERGRAPHS)
+BY_COPIES = ("average", *HYPERGRAPHS)
 # Matrices (n, n) kept at one time, by those that do not only multiply
-MATRICES = {LIKELIHOOD: 5} | dict.fromkeys(LINKAGES, 2)
+MATRICES = dict.fromkeys(LINKAGES, 2)
 # Arrays of the size of all starts that the pairwise model on the cluster kernel keeps at one time
 COPIES = 6
 DENSE = 1000  # objects up to which a plain matrix is quicker than the operator
@@ -68,8 +66,6 @@ def solve(
         return by_hypergraph(consensus, table, k, settings)
     if consensus in LINKAGES:
         return ByLinkage(consensus, table, k)
-    if consensus == LIKELIHOOD:
-        return ByLikelihood(table, k, settings, start)
     kernel = consensus == "cluster-kernel"
     if kernel and not tables.has_unseen_pairs(table):
         return ByKernel(table, k, settings, start)

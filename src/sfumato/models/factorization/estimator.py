@@ -52,7 +52,7 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
     similarity : "precomputed", "knn", "gaussian", "self-tuning", "cosine", "cluster-kernel" or
     function, default "knn"
     %(similarity)s
-    normalization : {"relative-entropy", "frobenius", "l1"} or None
+    normalization : {"relative-entropy", "frobenius"} or None
         How F is made of the similarity W: the doubly stochastic matrix nearest to it, as in
         ``similarity.doubly_stochastic``, or W itself. The nearest one in the L1 norm only moves the
         diagonal, which the model leaves out, so that the answer is the same as with None.
@@ -172,7 +172,7 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         check_number(self.n_clusters, "n_clusters", low=1, integer=True)
         check_choice(self.solver, "solver", ("coordinate", "multiplicative"))
         if self.normalization is not None:
-            choices = ("relative-entropy", "frobenius", "l1")
+            choices = ("relative-entropy", "frobenius")
             check_choice(self.normalization, "normalization (or None)", choices)
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
