@@ -13,9 +13,8 @@ from ..array.warn import warn
 from ..data.matrices import check_rows, check_similarity
 from ..numerics.distances import unit_rows
 from ..numerics.eigen import Spectrum, leading_eigenvectors
-from ..numerics.operators import dtype_of, normalized_operator, positive_degrees
+from ..numerics.operators import Factored, dtype_of, normalized_operator, positive_degrees
 from .graphs import known_weights
-from .operators import Factored
 
 
 class ClusterKernel(Factored):
