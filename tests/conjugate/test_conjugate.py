@@ -434,7 +434,7 @@ def test_extreme_parameters_give_finite_answers():
         assert np.isfinite(sample).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     data=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=12),
     cut=st.integers(0, 12),

@@ -32,7 +32,7 @@ def double_loop(labels, weights, U):
 
 
 @given(seed=st.integers(0, 10_000), missing=st.sampled_from([0.0, 0.1, 0.6]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_objective_equals_the_double_loop(seed, missing):
     rng = np.random.default_rng(seed)
     labels, weights = labelings(seed, n=12, missing=missing), rng.random(6) + 0.1

@@ -58,7 +58,7 @@ def test_two_centers_of_one_cloud_part_only_below_the_bound(rng, excess):
     assert (factor < 1.0) == (excess > 0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(1, 9), st.integers(1, 4), st.integers(2, 40))
 def test_it_lies_between_the_value_of_round_clusters_and_two(seed, d, k, n):
     rng = np.random.default_rng(seed)
