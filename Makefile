@@ -73,12 +73,11 @@ test-rounding: $(VENV)/.installed
 	$(BIN)/python .ci/rounding.py $(ROUNDING)
 
 # One line of src broken on purpose at a time; what the tests that run it do not notice is listed.
-# Which tests run a line is asked of the last `make coverage`.
 MUTANTS ?= 100
 SEED ?= 0
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 mutate: $(VENV)/.installed
-	@test -f .coverage || $(MAKE) coverage
+	PYTHONPATH=.ci OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" -p reached
 	$(BIN)/python .ci/mutate.py --number $(MUTANTS) --seed $(SEED) --jobs $(JOBS)
 
 # Random evidence and parameters, the contract as judge; seeds are printed. SECONDS=3600 make fuzz: an hour.
@@ -89,7 +88,7 @@ fuzz: $(VENV)/.installed
 # Branch coverage with the floor that pyproject.toml sets. Beside `make test`, not in it: a minute counts there.
 coverage: $(VENV)/.installed
 	$(INSTALL) --group coverage
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-context=test --cov-report=term-missing:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term-missing:skip-covered
 
 # Build the distributions, check them, and run the demo and the examples of the docstrings from the wheel.
 release: $(VENV)/.installed

@@ -2,9 +2,8 @@
 
 ``python .ci/mutate.py --number 100 --seed 0`` draws that many mutations: a sign, a comparison, a
 constant, an axis, a dropped factor, a bound that is off by one. Each is applied to a copy of the
-tree, whose tests run until the first failure, those first that bear the name of the file and that
-run little else. Which tests run a line is read from the last ``make coverage``; in a file that has
-changed since, those that run any of its lines count.
+tree, where the tests that call its function run until the first failure. Which tests those are, and
+which are quick, is read from what ``reached.py`` recorded.
 
 ``--jobs 16`` keeps as many copies and runs that many mutations side by side. For each a line is
 printed when it is decided: ``caught``, ``survived``, ``timeout`` or ``red`` (the tests fail without
@@ -17,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import json
 import multiprocessing as mp
 import os
 import random
@@ -34,22 +34,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from coverage import CoverageData
-
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "sfumato"
-LEFT_OUT = (
-    "compiled",
-    "cuda",
-    "_torch",
-    "versions",
-    "cli",
-    "report",
-    "plot",
-    "papers",
-    "dask",
-    "datasets",
-)
+LEFT_OUT = ("cuda", "_torch", "versions", "plot", "pictures", "papers")
 WORKERS = mp.get_context("forkserver")  # with the libraries that every test imports
 LIBRARIES = ["scipy.optimize", "scipy.cluster.hierarchy", "sklearn.cluster", "sklearn.mixture"]
 COMPARED = {
@@ -135,54 +122,57 @@ def drawn(number: int, seed: int, room: str) -> list[Mutation]:
     return list(found.values())
 
 
-class Reached:
-    """Which tests run which lines, as ``make coverage`` recorded it.
+def places(path: Path) -> dict[int, str]:
+    """The name of the function that each line is in, as code objects bear it; the last wins."""
+    found = dict[int, str]()
 
-    Tests of one file share fits, and only the first of them runs what makes one. So a file of tests
-    counts as a whole, and of the contract all that is asked of one case.
-    """
+    def enter(node: ast.AST, name: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inside = name
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                inside = f"{name}{child.name}"
+                if not isinstance(child, ast.ClassDef):
+                    found.update(dict.fromkeys(range(child.lineno, child.end_lineno + 1), inside))
+                    inside += ".<locals>"
+                inside += "."
+            enter(child, inside)
+
+    enter(ast.parse(path.read_text(encoding="utf-8")), "")
+    return found
+
+
+class Reached:
+    """Which tests call which functions, and how long they take, as ``reached.py`` recorded it."""
 
     def __init__(self, recorded: Path) -> None:
-        data = CoverageData(str(recorded))
-        data.read()
-        self.when = recorded.stat().st_mtime
+        self.seconds = Counter[str]()
         self.tests = defaultdict[str, list[str]](list)
-        self.size = Counter[str]()
-        self.lines: dict[str, dict[int, set[str]]] = {}
-        for context in sorted(data.measured_contexts()):
-            test = context.rpartition("|")[0]
-            if context.endswith("|run"):
-                self.tests[self.unit(test)].append(test)
-        for measured in data.measured_files():
-            found = {
-                line: {self.unit(one.rpartition("|")[0]) for one in contexts} - {""}
-                for line, contexts in data.contexts_by_lineno(measured).items()
-            }
-            self.size.update(unit for units in found.values() for unit in units)
-            self.lines[measured.rpartition("src/sfumato/")[2]] = found
-
-    @staticmethod
-    def unit(test: str) -> str:
-        file, _, name = test.partition("::")
-        return f"{file}[{name.rpartition('[')[2]}" if file.endswith("test_contract.py") else file
+        self.callers = defaultdict[str, set[str]](set)
+        for file in sorted(recorded.glob("*.json")):
+            for unit, told in json.loads(file.read_text()).items():
+                self.seconds[unit] += told["seconds"]
+                self.tests[unit] += told["tests"]
+                for called in told["called"]:
+                    self.callers[called].add(unit)
+                    self.callers[called.partition(":")[0]].add(unit)
+        if not self.tests:
+            sys.exit(f"{recorded} is empty: run the tests with the plugin reached.py first")
 
     def arguments(self, mutation: Mutation) -> list[str]:
-        """Tests for pytest, the narrow ones first."""
-        name, node = mutation.path.relative_to(SOURCE), mutation.node
-        lines = self.lines.get(name.as_posix(), {})
-        units = set[str]()
-        if mutation.path.stat().st_mtime < self.when:
-            units.update(*(lines.get(at, ()) for at in range(node.lineno, node.end_lineno + 1)))
-        if not units:  # a line of the module itself, or one that has moved
-            units.update(*lines.values())
-        own = {f"test_{part}" for part in (name.stem, name.parent.name)}
-        narrow = sorted(units, key=lambda one: (Path(one).stem not in own, self.size[one], one))
-        return [test for one in narrow for test in (self.tests[one] if "[" in one else [one])]
+        """Tests for pytest: first those that bear the name of the file, then the quick ones."""
+        file = mutation.path.relative_to(SOURCE)
+        function = places(mutation.path).get(mutation.node.lineno)
+        units = self.callers.get(f"{file.as_posix()}:{function}", set())
+        if not units:  # a line of the module itself, or a function that is new
+            units = self.callers[file.as_posix()]
+        own = {f"test_{part}" for part in (file.stem, file.parent.name)}
+        ordered = sorted(units, key=lambda one: (Path(one).stem not in own, self.seconds[one], one))
+        return [test for one in ordered for test in (self.tests[one] if "[" in one else [one])]
 
 
 def copied(tree: Path) -> Path:
     """A copy that Python imports in place of an editable installation, extensions included."""
-    names = ".git .venv build dist __pycache__ _build .*_cache .hypothesis .coverage*"
+    names = ".git .venv build dist __pycache__ _build .*_cache .hypothesis"
     ignored = shutil.ignore_patterns(*names.split())
     shutil.copytree(ROOT, tree, ignore=ignored)
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
@@ -282,7 +272,7 @@ def main() -> None:
     parser.add_argument("--room", default="", help="part of a path below src/sfumato")
     parser.add_argument("--jobs", type=int, default=1, help="mutations at the same time")
     parser.add_argument("--seconds", type=float, default=300.0, help="processor time of one")
-    parser.add_argument("--reached", type=Path, default=ROOT / ".coverage")
+    parser.add_argument("--reached", type=Path, default=ROOT / "build" / "reached")
     given = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
