@@ -16,7 +16,7 @@ ROOT = Path(sfumato.__file__).parent
 LIMIT = 101
 
 
-def test_a_fit_on_the_command_line_passes_few_modules(tmp_path, monkeypatch):
+def test_a_fit_on_the_command_line_passes_few_modules(tmp_path, monkeypatch, drawn):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(rows, "cpu_count", lambda: 1)  # calls in other threads would not be seen
     lines = [",".join(map(str, row)) for row in load_iris().data]

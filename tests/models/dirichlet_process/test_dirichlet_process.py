@@ -373,6 +373,7 @@ def test_weights_and_missing_numbers_are_refused_where_they_make_no_sense():
             make(component=component).fit(np.full((4, 2), np.nan))
 
 
+@pytest.mark.slow  # as in tests/test_scikit_learn.py, with more clusters than there are
 def test_scikit_learn_checks():
     # these two take any predict_proba for a classifier's and ask for its tags
     reason = "scikit-learn reads classifier tags of everything that has predict_proba"
