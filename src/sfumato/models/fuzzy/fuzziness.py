@@ -10,8 +10,7 @@ that all clusters share). Taken within the clusters of k-means on a sample, F te
 are: l = 1 / d for round ones in d features. At the least such m no cluster is cut, however many
 centers it gets, clusters that differ are told apart, and memberships are close to posterior
 probabilities of normal clusters, for which m = 1 + 2 / d:  u_ij ~ |x_i - c_j|^-d  is the density of
-a normal cluster of unknown scale. For sums of absolute differences the same steps, with Laplace's
-density, give half of m - 1.
+a normal cluster of unknown scale.
 """
 
 from __future__ import annotations
@@ -40,16 +39,16 @@ class Tuning(NamedTuple):
 TUNING = Tuning()
 
 
-def fuzzifier_of(largest: float, order: int) -> float:
-    """The fuzzifier for the largest eigenvalue of F, and distances that are powers ``order``."""
+def fuzzifier_of(largest: float) -> float:
+    """The fuzzifier for the largest eigenvalue of F."""
     if largest >= 0.5:
         return TUNING.classical
-    return min(TUNING.classical, 1.0 + order * largest / (1.0 - 2.0 * largest))
+    return min(TUNING.classical, 1.0 / (1.0 - 2.0 * largest))
 
 
-def least(width: int, order: int) -> float:
+def least(width: int) -> float:
     """The least fuzzifier that ``choose`` may give for objects of ``width`` numbers."""
-    return fuzzifier_of(1.0 / max(width, 1), order)  # no eigenvalue is less than the mean of all
+    return fuzzifier_of(1.0 / max(width, 1))  # no eigenvalue is less than the mean of all
 
 
 def choose(
@@ -57,14 +56,12 @@ def choose(
     weights: np.ndarray,
     k: int,
     *,
-    order: int = 2,
     ellipsoids: bool = False,
     cap: float = np.inf,
 ) -> float:
     """The fuzzifier for ``k`` clusters of sorted objects ``X`` (n, d) with their mean at zero.
 
-    Values may be missing. ``order`` is 2 for squared distances and 1 for absolute ones; k-means
-    counts squared distances up to ``cap``.
+    Values may be missing; k-means counts squared distances up to ``cap``.
     """
     there = ~np.isnan(X)
     whole = np.where(there, X, 0.0)
@@ -77,7 +74,7 @@ def choose(
     if not away.any():
         return TUNING.classical
     share = w[away] / w[away].sum()
-    return fuzzifier_of(_largest(R[away] * np.sqrt(share / squares[away])[:, None]), order)
+    return fuzzifier_of(_largest(R[away] * np.sqrt(share / squares[away])[:, None]))
 
 
 def _residuals(X: np.ndarray, weights: np.ndarray, k: int, cap: float) -> np.ndarray:
