@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from sfumato import EvidenceWarning, PairwiseProbabilisticClustering, SpectralClustering
-from sfumato.engine import acceleration, loop
+from sfumato.engine import loop
 from sfumato.engine.similarity_evidence import Evidence
 from sfumato.metrics import adjusted_rand_index
 from sfumato.models.pairwise import evidence as forms
@@ -85,10 +85,10 @@ def test_sweeps_by_rows_and_by_panels_reach_the_same_minimum(rng, dense, monkeyp
     for by in ("rows", "panels"):
         if by == "panels":
             monkeypatch.setattr(forms, "takes", lambda W: False)
-        step = acceleration.Extrapolation.accelerate(
+        step = loop.Extrapolation.accelerate(
             partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
         )
-        begin = acceleration.Extrapolation(kernel.start(problem, U))
+        begin = loop.Extrapolation(kernel.start(problem, U))
         found.append(loop.iterate(step, begin, max_iter=3000, tol=1e-13).objective[0])
     assert found[0] == pytest.approx(found[1], rel=1e-6)
 

@@ -20,7 +20,7 @@ from ...data.features import check_features, observed_only
 from ...engine import loop
 from ...engine.base import weight_of
 from ...numerics import distances, seeding
-from ...numerics.coordinates import measure
+from ...numerics.distances import measure
 from ...selection.automatic import AutomaticClusters
 from . import kernel
 from .extended import ExtendedFuzzy

@@ -20,7 +20,7 @@ from ...engine.kernel_space import KernelSpace
 from ...engine.linked import Linked, publish_kept
 from ...engine.similarity_evidence import has_gaps
 from ...numerics import distances, seeding
-from ...numerics.coordinates import Coordinates, measure
+from ...numerics.distances import Coordinates, measure
 from . import fuzziness, kernel
 from .fuzziness import TUNING
 from .general import GEOMETRIES, Problem, Solution, memberships

@@ -14,13 +14,12 @@ from sklearn.base import BaseEstimator, clone
 
 from ...array.arrays import as_dense, namespace, to_numpy
 from ...array.docs import documented
-from ...array.memory import InputSize, reserve
 from ...array.rows import one_blas_thread
 from ...array.types import ArrayLike, RandomState, Weights
-from ...array.validation import as_generator, check_choice, check_number
+from ...array.validation import InputSize, as_generator, check_choice, check_number, reserve
 from ...array.warn import warn
 from ...data.constraints import Known, largest_first, match_columns, reordered
-from ...engine import acceleration, loop
+from ...engine import loop
 from ...engine.clusterer import CooccurrenceIntervals
 from ...engine.similarity_base import PairWeightingClusterer
 from ...engine.similarity_evidence import Evidence
@@ -233,10 +232,10 @@ class PairwiseProbabilisticClustering(
             return iterate(partial(gradient.gradient_step, problem), gradient.start(problem, U))
         if takes(problem.W):
             problem = problem._replace(own=own_terms(problem))
-        step = acceleration.Extrapolation.accelerate(
+        step = loop.Extrapolation.accelerate(
             partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
         )
-        run = iterate(step, acceleration.Extrapolation(kernel.start(problem, U)))
+        run = iterate(step, loop.Extrapolation(kernel.start(problem, U)))
         return run._replace(state=run.state.settled)
 
     def _finish(self, problem: kernel.Problem, run: loop.Run, X: Any) -> None:
