@@ -17,9 +17,8 @@ from scipy.optimize import linear_sum_assignment
 
 from .array.arrays import device, is_numpy, namespace, to_numpy
 from .array.labels import encode
-from .array.memory import reserve
 from .array.types import ArrayLike, Weights
-from .array.validation import check_choice, check_number
+from .array.validation import check_choice, check_number, reserve
 from .data.constraints import reordered
 from .numerics import simplex
 

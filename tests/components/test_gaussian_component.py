@@ -11,7 +11,7 @@ from sfumato.components import kernel
 from sfumato.components.gaussian import Gaussian, Measured
 from sfumato.engine import mixture, search
 from sfumato.numerics import families
-from sfumato.numerics.coordinates import Coordinates
+from sfumato.numerics.distances import Coordinates
 
 
 def recorded(monkeypatch, model, X):

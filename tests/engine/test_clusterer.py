@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato import FuzzyCMeans, MemoryBudgetError
-from sfumato.array.memory import SHARE
+from sfumato.array.validation import SHARE
 
 
 @pytest.mark.parametrize(("share", "offered"), [(1.0, True), (0.95, False)])

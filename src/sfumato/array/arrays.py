@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .memory import memory_budget
 from .types import Array
 
 
@@ -108,15 +107,6 @@ def add_at(vector: Any, index: Any, values: Array) -> Any:
 def device(array: Array) -> Any:
     """Where the array lives."""
     return getattr(array, "device", None)
-
-
-def free_memory(array: Any) -> int:
-    """Bytes still free where the array lives."""
-    if getattr(array, "is_cuda", False):
-        import torch
-
-        return int(torch.cuda.mem_get_info(array.device)[0])
-    return memory_budget()
 
 
 def cpu_count() -> int:

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .arrays import cpu_count, device, free_memory, is_numpy, namespace, to_numpy
-from .memory import budget_for
+from .arrays import cpu_count, device, is_numpy, namespace, to_numpy
 from .types import Array
+from .validation import budget_for, free_memory
 
 AHEAD = 4  # calls for each thread that are handed out before they are waited for
 

@@ -46,16 +46,8 @@ def check_features(
         return foreign.check_features(estimator, X, reset, missing)
     if not _known(X):
         return _check_foreign(estimator, X, reset)
-    with _explained(estimator), np.errstate(invalid="ignore", over="ignore"):
-        X = validate_data(  # infinities are refused, not warned of
-            estimator,
-            X,
-            reset=reset,
-            accept_sparse="csr" if sparse else False,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan" if missing else True,
-            ensure_min_samples=1,
-        )
+    if not _is_plain(estimator, X, reset):
+        X = _validated(estimator, X, reset, missing, sparse)
     refuse_overflow(X, "X")
     if reset and missing and isinstance(X, np.ndarray):
         refuse_unseen(X, getattr(estimator, "feature_names_in_", None))
@@ -64,6 +56,35 @@ def check_features(
     else:
         _refuse_far(X, getattr(estimator, "_largest_fitted", np.inf))
     return X
+
+
+def _is_plain(estimator: Estimator, X: Any, reset: bool) -> bool:
+    """Whether X is an array of finite floats, as the features of a fit should be: to tell that from
+    a data frame, scikit-learn looks for libraries for ten times as long as a small fit takes."""
+    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype not in (np.float64, np.float32):
+        return False
+    with np.errstate(invalid="ignore", over="ignore"):
+        if not X.size or not np.isfinite(np.sum(X)):
+            return False
+    if reset:
+        vars(estimator).pop("feature_names_in_", None)
+        estimator.n_features_in_ = X.shape[1]
+    known = vars(estimator)
+    return X.shape[1] == known.get("n_features_in_") and "feature_names_in_" not in known
+
+
+def _validated(estimator: Estimator, X: Any, reset: bool, missing: bool, sparse: bool) -> Any:
+    """X as scikit-learn checks and converts it."""
+    with _explained(estimator), np.errstate(invalid="ignore", over="ignore"):
+        return validate_data(  # infinities are refused, not warned of
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr" if sparse else False,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan" if missing else True,
+            ensure_min_samples=1,
+        )
 
 
 def _known(X: object) -> bool:

@@ -22,10 +22,9 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..array.arrays import free_memory, namespace, reader
-from ..array.memory import InputSize, require
+from ..array.arrays import namespace, reader
 from ..array.types import ArrayLike, RandomState
-from ..array.validation import check_number
+from ..array.validation import InputSize, check_number, free_memory, require
 from ..array.warn import warn
 from ..data.features import refuse_spread
 from ..memberships import cooccurrence

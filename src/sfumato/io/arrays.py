@@ -18,9 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.io import mminfo
 
-from ..array.memory import reserve
 from ..array.text import plain
 from ..array.types import Array
+from ..array.validation import reserve
 from .reading import InputError, Roles, Table, assign_roles, quoted
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..array.memory import reserve
 from ..array.text import plain
+from ..array.validation import reserve
 from .columns import Cells, Labels, Raw, as_table
 from .reading import InputError, Roles, Table, assign_roles, extra, quoted, with_ids
 from .text import read_stream

@@ -21,8 +21,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from ..array.memory import budget_for
 from ..array.text import plain
+from ..array.validation import budget_for
 
 _READERS = {  # by kind: the module and its function, which is imported when it is needed
     "text": ("text", "read_text"),

@@ -18,8 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..array.memory import reserve
 from ..array.text import plain
+from ..array.validation import reserve
 from .output import whole_file
 from .reading import InputError, archive_holds, extra
 

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..array.memory import SHARE, memory_budget, reserve
 from ..array.text import from_cell, plain
+from ..array.validation import SHARE, memory_budget, reserve
 from .columns import Cells, Labels, as_table, no_number
 from .reading import InputError, Roles, Table, assign_roles, with_ids
 from .written import number, written_number

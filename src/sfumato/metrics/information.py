@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 from scipy.special import xlogy
 
-from ..array.memory import reserve
 from ..array.types import ArrayLike
+from ..array.validation import reserve
 from ..numerics.contingency import log_posterior
 from ._sides import Side, comparison, is_hard, overlap, total
 

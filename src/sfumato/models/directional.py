@@ -25,9 +25,9 @@ from ..array.warn import warn
 from ..engine.component import Component
 from ..engine.mixture import Mixture
 from ..engine.search import Objects, Plan
-from ..engine.starts import SCREEN, Sample
 from ..numerics import seeding
 from ..numerics.distances import unit_rows, weighted_columns
+from ..numerics.seeding import SCREEN, Sample
 from ..selection.automatic import AutomaticMixture
 
 __all__ = ["DirectionalMixture"]

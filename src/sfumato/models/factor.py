@@ -17,7 +17,7 @@ from ..data.features import refuse_unseen
 from ..engine.component import Component
 from ..engine.mixture import Mixture
 from ..engine.search import Objects, Plan
-from ..numerics.coordinates import measure
+from ..numerics.distances import measure
 from ..selection.automatic import AutomaticMixture
 
 __all__ = ["FactorMixture"]

@@ -25,9 +25,9 @@ from ..engine.component import Component, Fit, Likelihood
 from ..engine.loop import Run
 from ..engine.mixture import Mixture, posterior
 from ..engine.search import Objects, Plan, on_all
-from ..engine.starts import feature_sample
 from ..numerics import families
-from ..numerics.coordinates import measure
+from ..numerics.distances import measure
+from ..numerics.seeding import feature_sample
 from ..selection.automatic import AutomaticMixture
 
 __all__ = ["GaussianMixture"]
@@ -307,8 +307,10 @@ class GaussianMixture(AutomaticMixture, Mixture):
                 f"y has {len(y)} labels for {X.shape[0]} objects: give one label per object, -1 "
                 "where it is unknown"
             )
-        known = Known.of(*links, y, X, k)
         self._classes = None
+        if y is None and all(pairs is None for pairs in links):
+            return Known()
+        known = Known.of(*links, y, X, k)
         if known.labels is not None and y.dtype.kind in "iu":
             self._classes = np.unique(y[y != -1])
         return known

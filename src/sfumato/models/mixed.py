@@ -20,7 +20,7 @@ from ..data.features import check_features, refuse_tensors, refuse_unseen
 from ..engine.component import Component
 from ..engine.mixture import Mixture
 from ..engine.search import Objects, Plan
-from ..numerics.coordinates import measure
+from ..numerics.distances import measure
 from ..selection.automatic import AutomaticMixture
 
 __all__ = ["MixedMixture"]

@@ -18,9 +18,9 @@ from ..data.features import refuse_unseen
 from ..engine.component import Component
 from ..engine.mixture import Mixture
 from ..engine.search import Objects, Plan
-from ..engine.starts import feature_sample
 from ..numerics import families
-from ..numerics.coordinates import measure
+from ..numerics.distances import measure
+from ..numerics.seeding import feature_sample
 from ..selection.automatic import AutomaticMixture
 
 __all__ = ["StudentMixture"]

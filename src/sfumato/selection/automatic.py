@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,18 +23,22 @@ from .choose import INFORMATION, Choice, choose_n_clusters, reported
 
 
 class AutomaticMixture:
-    """A mixture that chooses among candidates by its ``criterion``, and keeps ``selection_``."""
+    """A mixture that chooses among candidates by its ``criterion``."""
 
     own_criteria: ClassVar[tuple[str, ...]] = INFORMATION
-    selection_: Choice
+    n_clusters: Any
     search_: Any
 
-    def _tabulate(self) -> None:
+    @property
+    def selection_(self) -> Choice:
+        """The best candidate of every number of clusters, where several could be chosen from."""
+        if isinstance(self.n_clusters, Integral) or not hasattr(self, "search_"):
+            raise AttributeError("selection_ is there after a fit that chose n_clusters")
         best, name = self.search_.best_of_each(), self.search_.criterion
         # Information criteria are minimised, scores are maximised.
         scores = {k: -float(getattr(row, name)) for k, row in best.items()}
         failures = {k: row.reason or None for k, row in best.items()}
-        self.selection_ = reported(self, name, scores, failures)  # type: ignore[arg-type]
+        return reported(self, name, scores, failures)  # type: ignore[arg-type]
 
     def _finest(self) -> int:
         """The largest number that the criterion finds better than one cluster."""

@@ -18,8 +18,8 @@ import scipy.sparse as sp
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
-from ..array.memory import reserve
 from ..array.types import Array, ArrayLike
+from ..array.validation import reserve
 from ..engine.few import few_scores
 from ..engine.numbers import eigengap, misfit, misfit_of_sums, number_scores, penalized_eigengap
 from ..engine.similarity_base import NAMED

@@ -11,9 +11,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 
 from ..array.docs import documented
-from ..array.memory import reserve
 from ..array.types import ArrayLike, Estimator, RandomState
-from ..array.validation import as_generator, check_choice, check_number, check_weights
+from ..array.validation import as_generator, check_choice, check_number, check_weights, reserve
 from ..array.warn import warn
 from ..memberships import align, cooccurrence
 from ..metrics import Estimate, adjusted_rand_index

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..array.arrays import namespace
-from ..array.memory import reserve
 from ..array.types import Array, ArrayLike
-from ..array.validation import check_choice, check_number
+from ..array.validation import check_choice, check_number, reserve
 from ..array.warn import warn
 from ..data.matrices import check_rows, check_similarity
 from ..numerics.distances import unit_rows

@@ -12,8 +12,8 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..array.arrays import namespace
 from ..array.labels import as_labels, check_labelings
-from ..array.memory import reserve
 from ..array.types import Array, ArrayLike
+from ..array.validation import reserve
 from ..numerics import label_table as kernel
 
 

@@ -8,9 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..array.arrays import namespace, to_numpy
-from ..array.memory import reserve
 from ..array.types import ArrayLike, Similarity, Weights
-from ..array.validation import check_choice, check_number, check_weights
+from ..array.validation import check_choice, check_number, check_weights, reserve
 from ..array.warn import warn
 from ..data.matrices import check_rows, check_similarity
 from ..numerics.operators import Scaled, Shifted, as_dense, degrees, dtype_of

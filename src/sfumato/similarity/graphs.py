@@ -16,9 +16,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array
 
-from ..array.memory import reserve
 from ..array.types import Array, ArrayLike
-from ..array.validation import check_number, refuse_overflow
+from ..array.validation import check_number, refuse_overflow, reserve
 from ..array.warn import warn
 from ..data.features import refuse_unseen
 from ..numerics.distances import unit_rows

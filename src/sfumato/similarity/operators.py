@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from ..array.memory import reserve
+from ..array.validation import reserve
 
 
 class Factored(LinearOperator):

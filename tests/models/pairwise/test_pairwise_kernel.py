@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 from sfumato.array.arrays import to_numpy
-from sfumato.engine import acceleration, loop
+from sfumato.engine import loop
 from sfumato.models.pairwise import gradient, kernel, panels
 from sfumato.numerics import simplex
 
@@ -62,12 +62,12 @@ def test_every_kind_of_similarity_reaches_the_same_minimum(rng, exclude, scale):
             step, state = partial(gradient.gradient_step, problem), gradient.start(problem, begin)
             found[kind] = float(loop.iterate(step, state, max_iter=3000, tol=1e-13).objective[0])
         else:
-            step = acceleration.Extrapolation.accelerate(
+            step = loop.Extrapolation.accelerate(
                 partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
             )
             run = loop.iterate(
                 step,
-                acceleration.Extrapolation(kernel.start(problem, begin)),
+                loop.Extrapolation(kernel.start(problem, begin)),
                 max_iter=2000,
                 tol=1e-13,
             )

@@ -9,16 +9,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array.docs import documented
-from ...array.memory import InputSize
 from ...array.rows import Rows
 from ...array.types import Array, ArrayLike, RandomState
-from ...array.validation import check_number, check_weights
+from ...array.validation import InputSize, check_number, check_weights
 from ...array.warn import warn
 from ...data.features import check_features, refuse_tensors
 from ...engine import loop
-from ...engine.acceleration import climb
 from ...engine.base import InductiveClusterer
 from ...engine.clusterer import plain_features
+from ...engine.loop import climb
 from ...numerics import contingency
 from ...numerics.distances import largest_first
 from ...selection.automatic import AutomaticClusters

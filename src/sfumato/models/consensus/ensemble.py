@@ -13,10 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
-from ...array.memory import InputSize, require
 from ...array.rows import _controller, in_threads
 from ...array.types import Array, ArrayLike
-from ...array.validation import as_generator, check_number, refuse_subnormal
+from ...array.validation import InputSize, as_generator, check_number, refuse_subnormal, require
 from ...array.warn import warn
 from ...data.features import check_features, refuse_tensors
 from ...engine import loop

@@ -14,10 +14,10 @@ from sklearn.base import clone
 
 from ...array.arrays import as_dense, asarray_like, namespace, to_numpy
 from ...array.docs import documented
-from ...array.memory import InputSize
 from ...array.rows import Rows
 from ...array.types import ArrayLike, Estimator, RandomState, Weights
 from ...array.validation import (
+    InputSize,
     as_generator,
     check_choice,
     check_n_clusters,

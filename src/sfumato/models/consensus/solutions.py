@@ -33,7 +33,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ...array.arrays import native
 from ...array.types import Estimator, Weights
 from ...array.warn import EvidenceWarning
-from ...engine import acceleration, loop
+from ...engine import loop
 from ...numerics import label_sweep as sweeps
 from ...numerics import label_table as tables
 from ...numerics import simplex
@@ -220,13 +220,11 @@ def _descend(
     sweep: Any, begin: list[np.ndarray], settings: Settings
 ) -> tuple[np.ndarray, loop.Run]:
     """Memberships and run of the best start, by sweeps with extrapolation."""
-    step = acceleration.Extrapolation.accelerate(
+    step = loop.Extrapolation.accelerate(
         sweep, _extrapolate, lambda mask, one, other: one if mask else other
     )
     runs = [
-        loop.iterate(
-            step, acceleration.Extrapolation(U), max_iter=settings.max_iter, tol=settings.tol
-        )
+        loop.iterate(step, loop.Extrapolation(U), max_iter=settings.max_iter, tol=settings.tol)
         for U in begin
     ]
     run = loop.best(runs, larger=False)

@@ -13,8 +13,8 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 from sklearn.base import clone
 
-from ...array.memory import memory_budget
 from ...array.types import Estimator
+from ...array.validation import memory_budget
 from ...memberships import one_hot
 from ...numerics import label_table as tables
 from ...numerics import seeding

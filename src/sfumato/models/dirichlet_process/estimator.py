@@ -11,15 +11,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
 from ...array.docs import documented
-from ...array.memory import InputSize, reserve
 from ...array.rows import Rows
 from ...array.types import ArrayLike, RandomState
 from ...array.validation import (
+    InputSize,
     as_generator,
     check_choice,
     check_n_clusters,
     check_number,
     check_weights,
+    reserve,
 )
 from ...array.warn import warn
 from ...conjugate import (

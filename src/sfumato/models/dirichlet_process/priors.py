@@ -19,7 +19,7 @@ from ...conjugate import (
     NormalInverseGamma,
     NormalInverseWishart,
 )
-from ...numerics.coordinates import Coordinates, measure
+from ...numerics.distances import Coordinates, measure
 from .components import CountComponent, DiagonalComponent, FullComponent
 from .kernel import TUNING, Concentration
 

@@ -37,8 +37,7 @@ from ...engine import loop
 from ...engine.base import Clusterer, weight_of
 from ...engine.kernel_space import KernelSpace
 from ...numerics import seeding
-from ...numerics.coordinates import Coordinates, measure
-from ...numerics.distances import largest_first
+from ...numerics.distances import Coordinates, largest_first, measure
 from ...numerics.simplex import softmax
 from ...selection.automatic import AutomaticClusters
 from .problem import climb

@@ -21,7 +21,7 @@ from ...array.rows import Rows
 from ...array.types import Array
 from ...engine import loop
 from ...numerics import contingency
-from ...numerics.coordinates import Coordinates, measure
+from ...numerics.distances import Coordinates, measure
 from . import kernel
 
 

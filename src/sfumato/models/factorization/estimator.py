@@ -11,18 +11,19 @@ import scipy.sparse as sp
 
 from ...array.arrays import as_dense, is_numpy, to_numpy
 from ...array.docs import documented
-from ...array.memory import InputSize, reserve
 from ...array.types import ArrayLike, RandomState, Similarity
 from ...array.validation import (
+    InputSize,
     as_generator,
     check_choice,
     check_n_clusters,
     check_number,
     check_weights,
+    reserve,
 )
 from ...array.warn import warn
 from ...data.constraints import Known, largest_first, match_columns, matching
-from ...engine import acceleration, loop
+from ...engine import loop
 from ...engine.similarity_base import SimilarityClusterer
 from ...engine.similarity_evidence import Evidence, largest_entry
 from ...numerics import operators
@@ -200,10 +201,10 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         step = partial(kernel.sweep, problem, self.solver == "coordinate")
         if self.solver == "multiplicative":
             return iterate(step, start)
-        accelerated = acceleration.Extrapolation.accelerate(
+        accelerated = loop.Extrapolation.accelerate(
             step, partial(kernel.combine, problem), lambda mask, one, other: one if mask else other
         )
-        run = iterate(accelerated, acceleration.Extrapolation(start))
+        run = iterate(accelerated, loop.Extrapolation(start))
         return run._replace(state=run.state.settled)
 
     def _finish(self, run: loop.Run, labels: np.ndarray | None, X: Any) -> None:

@@ -22,7 +22,7 @@ from ...engine.base import InductiveClusterer, weight_of
 from ...engine.kernel_space import KernelSpace
 from ...engine.linked import Linked, publish_kept
 from ...numerics import distances, seeding
-from ...numerics.coordinates import Coordinates, measure
+from ...numerics.distances import Coordinates, measure
 from ...selection.automatic import AutomaticClusters
 from . import fuzziness, kernel
 from .fuzziness import TUNING

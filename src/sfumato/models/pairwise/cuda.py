@@ -29,8 +29,8 @@ import triton.language as tl
 from scipy.sparse.linalg import LinearOperator
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from ...array.arrays import free_memory
 from ...array.types import Array, Similarity
+from ...array.validation import free_memory
 
 WIDEST = 256  # columns (runs x clusters) that the kernel takes
 CUT = 128  # panels are multiples of this number of rows

@@ -13,9 +13,8 @@ from sklearn.base import BaseEstimator, clone
 
 from ...array.arrays import as_dense, namespace, optional_module, reader, to_numpy
 from ...array.docs import documented
-from ...array.memory import InputSize, reserve
 from ...array.types import ArrayLike, RandomState
-from ...array.validation import check_choice, check_number
+from ...array.validation import InputSize, check_choice, check_number, reserve
 from ...array.warn import warn
 from ...data.constraints import Known, largest_first, reordered
 from ...engine import loop

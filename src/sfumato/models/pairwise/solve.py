@@ -15,7 +15,7 @@ from ...array.rows import one_blas_thread
 from ...array.types import Array, Weights
 from ...array.validation import as_generator
 from ...data.constraints import match_columns
-from ...engine import acceleration, loop
+from ...engine import loop
 from ...numerics import simplex
 from ...numerics.kmeans import soft_assignment, spectral_start
 from ...numerics.operators import degrees, dtype_of, magnitudes, normalized_operator
@@ -101,10 +101,10 @@ def descend(settings: Settings, solver: str, problem: kernel.Problem, U: Any) ->
     if isinstance(problem.W, kernel.Implicit):
         return iterate(partial(gradient.gradient_step, problem), gradient.start(problem, U))
     step = kernel.coordinate_step if kernel.takes(problem.W) else panels.step
-    accelerated = acceleration.Extrapolation.accelerate(
+    accelerated = loop.Extrapolation.accelerate(
         partial(step, problem), kernel.combine, kernel.select
     )
-    run = iterate(accelerated, acceleration.Extrapolation(kernel.start(problem, U)))
+    run = iterate(accelerated, loop.Extrapolation(kernel.start(problem, U)))
     return run._replace(state=run.state.settled)
 
 
