@@ -13,7 +13,7 @@ from sfumato.array import rows
 from sfumato.cli import main
 
 ROOT = Path(sfumato.__file__).parent
-LIMIT = 101
+LIMIT = 78
 
 
 def test_a_fit_on_the_command_line_passes_few_modules(tmp_path, monkeypatch):
