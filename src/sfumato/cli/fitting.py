@@ -22,11 +22,11 @@ from ..array.text import plain
 from ..array.types import ArrayLike, Estimator
 from ..engine.loop import checkpoints, progress
 from ..io import InputError, Table, read
+from ..io.columns import number
 from ..io.output import Output, check_file
 from ..io.reading import version
 from ..io.results import check_target, has_noise, write_memberships, write_result
 from ..io.saving import Checkpoint, check_checkpoint
-from ..io.written import number
 from .evidence import agreement_of_resamples, explained_by_one, on_one_scale, prepare
 from .options import Request, check_model, first_choice, make, parse_clusters
 from .stopping import NotConvergedError, StoppedError, damaged, rescued

@@ -22,9 +22,8 @@ import numpy as np
 
 from ..array.text import from_cell, plain
 from ..array.validation import SHARE, memory_budget, reserve
-from .columns import Cells, Labels, as_table, no_number
+from .columns import Cells, Labels, as_table, no_number, number, written_number
 from .reading import InputError, Roles, Table, assign_roles, with_ids
-from .written import number, written_number
 
 _NAMED = re.compile(r'"?sep=([^"\r\n])"?(?:\r?\n|\r)', re.IGNORECASE)  # as spreadsheets write it
 _BLOCK = 20_000  # rows that are text at the same time
