@@ -6,9 +6,13 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 # Packages whose frames are never "the caller": ours, and those that call us on the user's behalf.
 _INSIDE = {"sfumato", "sklearn", "joblib", "contextlib", "functools", "concurrent", "threading"}
+
+
+_heard: ContextVar[tuple[object, list[str]]] = ContextVar("heard")
 
 
 class EvidenceWarning(UserWarning):
@@ -20,7 +24,20 @@ def warn(message: str, category: type[Warning] = EvidenceWarning) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] in _INSIDE:
         frame, level = frame.f_back, level + 1
+    if message not in (notes := _heard.get((None, []))[1]):
+        notes.append(message)
     warnings.warn(message, category, stacklevel=level)
+
+
+@contextmanager
+def noted(owner: object) -> Iterator[list[str]]:
+    """The texts of all warnings within, shown or not, but for those of another owner within."""
+    held = _heard.get((None, []))
+    token = _heard.set(held if held[0] is owner else (owner, []))
+    try:
+        yield _heard.get()[1]
+    finally:
+        _heard.reset(token)
 
 
 @contextmanager

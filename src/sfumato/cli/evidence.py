@@ -46,6 +46,8 @@ class Tuning(NamedTuple):
     answers: int = 10
     # Different whole numbers up to which a column may hold codes of categories.
     codes: int = 5
+    # Different values of 0 and less up to which they may be codes of missing ones among larger ones.
+    marks: int = 3
     # Share of the objects whose cluster one column must tell to explain the clusters.
     alone: float = 0.95
 
@@ -207,16 +209,17 @@ def _refuse_missing(table: Table) -> None:
 
 def advice(table: Table) -> list[str]:
     """What may be wrong with the table, a sentence for each cause."""
-    zeros, coded, unique = [], [], []
+    missing: dict[float, list[str]] = {}
+    coded, unique = [], []
     classes = _class_columns(table)
     for column in table.used:
         if column.kind != "number" or column.codes is not None:
             continue
         values = _present(column)
-        distinct, others = np.unique(values), values[values != 0]
+        distinct = np.unique(values)
         whole = np.array_equal(distinct, np.round(distinct))
-        if 0 in distinct and len(distinct) > 2 * TUNING.codes + 1:  # positive, and far from zero
-            zeros += [column.name] * bool(others.min() > max(0.0, 0.2 * np.median(others)))
+        for value in _written_for_missing(values, distinct):
+            missing.setdefault(value, []).append(column.name)
         few = 2 <= len(distinct) <= TUNING.codes and distinct.tolist() != [0.0, 1.0]
         if whole and few and column.name not in classes:
             coded.append(column.name)
@@ -224,9 +227,17 @@ def advice(table: Table) -> list[str]:
         repeated = len(distinct) < len(values) or len(values) <= READING.categories
         if whole and not repeated and np.abs(values).min() >= 1000:
             unique.append(column.name)
+    rows = table.values.shape[0]
     found = [
-        ("0 looks like a missing value in {}: leave such cells empty", zeros),
-        ("{} hold{s} few whole numbers, read as amounts: write codes as words", coded),
+        *(
+            (f"{value:g} looks like a missing value in {{}}: leave such cells empty", names)
+            for value, names in missing.items()
+        ),
+        (
+            "{} {are} empty in most rows: --drop leaves a column out",
+            [column.name for column in table.used if column.missing > rows / 2],
+        ),
+        ("{} hold{s} few whole numbers: if these are codes, write them as words", coded),
         ("{} {are} different in every row, as ids are: --drop leaves a column out", unique),
     ]
     said = [
@@ -234,12 +245,11 @@ def advice(table: Table) -> list[str]:
         for text, names in found
         if names
     ]
-    if classes:
-        first = shlex.quote(plain(classes[0], 30))
-        what = "may hold known classes" if classes[1:] else "looks like known classes"
+    for name in classes:
+        option = shlex.quote(plain(name, 30))
         said.append(
-            f"{quoted(classes, 4)} {what}: --class-column {first} only compares the clusters with "
-            f"it, and --drop {first} leaves it out"
+            f"{quoted([name], 4)} looks like known classes: --class-column {option} only compares "
+            f"the clusters with it, and --drop {option} leaves it out"
         )
     return said + _repeated(table)
 
@@ -249,8 +259,24 @@ def _present(column: Column) -> np.ndarray:
     return values[np.isfinite(values)]
 
 
+def _written_for_missing(values: np.ndarray, distinct: np.ndarray) -> list[float]:
+    """Values that may be written where there is none: some of 0 and less below much larger ones,
+    and nines, such as -9 and 999, far from all others."""
+    low, others = distinct[distinct <= 0], values[values > 0]
+    if 0 < len(low) <= TUNING.marks and np.array_equal(low, np.round(low)):
+        several = len(distinct) > 2 * TUNING.codes + 1
+        if several and others.min(initial=np.inf) > 0.2 * np.median(others):
+            return low.tolist()
+    found = []
+    for value in (distinct[:1].item(), distinct[-1:].item()) if len(distinct) > 1 else ():
+        others = values[values != value]
+        far = value - others.max() >= np.ptp(others) if value > 0 else others.min() >= 0
+        found += [value] * bool(far and re.fullmatch("-?9+", f"{value:g}"))
+    return found
+
+
 def _class_columns(table: Table) -> list[str]:
-    """The column whose name says that it holds known classes; else all categories."""
+    """The column whose name says that it holds known classes; else the only category."""
     if table.classes is not None:
         return []
     few = [
@@ -261,7 +287,8 @@ def _class_columns(table: Table) -> list[str]:
         r"|group|type|kind|category|segment)"
     )
     named = [c.name for c in few if known.fullmatch(c.name.strip())]
-    return named[:1] or [c.name for c in few if c.kind == "category"]
+    categories = [c.name for c in few if c.kind == "category"]
+    return named[:1] or categories * (len(categories) == 1)
 
 
 def _repeated(table: Table) -> list[str]:

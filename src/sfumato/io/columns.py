@@ -313,7 +313,7 @@ def _identifier(name: str, values: np.ndarray, present: np.ndarray) -> str:
     several = "id" in name.lower() and values_seen > TUNING.categories
     if _ID_TITLE.fullmatch(name.strip()) and (distinct or several):
         return "called like an identifier"
-    if len(values) >= TUNING.counter and distinct and np.all(np.diff(values) == 1):
+    if len(values) >= TUNING.counter and distinct and np.ptp(values) == len(values) - 1:
         return "counts the rows"
     return ""
 

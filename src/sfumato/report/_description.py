@@ -18,6 +18,7 @@ from ..memberships import margin
 from ._profiles import (
     amount,
     as_columns,
+    binary,
     contrasts,
     profiles,
     sentence,
@@ -116,7 +117,7 @@ def _telling_plane(
     columns: Sequence[Column], U: np.ndarray, shown: np.ndarray
 ) -> dict[str, Any] | None:
     """The two numbers that together tell the clusters apart best: the least Wilks' lambda."""
-    numbers = [column for column in columns if column.codes is None and column.kind != "yes/no"]
+    numbers = [column for column in columns if column.codes is None and not binary(column)]
     if len(numbers) < 2 or U.shape[1] < 2:
         return None
     values = np.column_stack([np.asarray(column.numbers)[shown] for column in numbers])

@@ -139,11 +139,17 @@ def _parts(place: int, column: Column) -> list[_Part]:
             for hot in [np.where(codes < 0, np.nan, codes == code)]
         ]
     values = np.asarray(column.numbers, dtype=np.float64)
-    if column.kind == "yes/no":
-        hot = np.where(np.isnan(values), np.nan, values > 0.5)
-        return [_Part(place, column.name, "category", "yes", hot)]
+    if binary(column):
+        level = "yes" if column.kind == "yes/no" else "1"
+        return [_Part(place, column.name, "category", level, values)]
     kind = "date" if column.kind == "date" else "number"
     return [_Part(place, column.name, kind, None, values)]
+
+
+def binary(column: Column) -> bool:
+    """Whether a column of numbers holds 0 and 1 only, whose means are shares."""
+    values = np.asarray(column.numbers)
+    return column.codes is None and bool(np.isin(values[~np.isnan(values)], (0, 1)).all())
 
 
 def _moments(parts: Sequence[_Part], U: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -245,24 +245,29 @@ def verdict(
             return Verdict("good", f"Stable clusters: {agree}.")
         return Verdict("caution", f"Unstable clusters: {agree} only (1 is the same, 0 is chance).")
     if structure.supported:
-        return _separate(k, structure.split, agree, unsteady=bool(agree) and not steady)
+        return _separate(
+            "both" if k == 2 else f"all {k}",
+            structure.split,
+            agree,
+            unsteady=bool(agree) and not steady,
+        )
     vague = float(np.asarray(U).max(axis=1).mean()) < CONFIDENT
     return _not_separate(k, int(structure.n_apart), agree, steady, vague, automatic)
 
 
-def _separate(k: int, split: int | None, agree: str, *, unsteady: bool) -> Verdict:
+def _separate(every: str, split: int | None, agree: str, *, unsteady: bool) -> Verdict:
     if unsteady:
         return Verdict(
             "caution",
-            f"Separate clusters whose borders move: the data separate all {k}, but {agree} only. "
+            f"Separate clusters whose borders move: the data separate {every}, but {agree} only. "
             "Look at the uncertain objects before acting on their labels.",
         )
     more = f", and {agree}" if agree else ""
     if split is None:
-        return Verdict("good", f"Clear clusters: the data separate all {k}{more}.")
+        return Verdict("good", f"Clear clusters: the data separate {every}{more}.")
     return Verdict(
         "note",
-        f"Too few clusters: the data separate all {k}{more}, but cluster {split} falls into "
+        f"Too few clusters: the data separate {every}{more}, but cluster {split} falls into "
         "pieces with an empty region between them. Try more clusters.",
     )
 
