@@ -1,8 +1,9 @@
 """Memberships from the factor Z of a cluster kernel, and the kernels of tables of labels.
 
-The pairwise model on Z Z', and every object, fitted or new, read against its k x k sums:
+The pairwise model on Z Z' finds the clusters. Rows of Z have length one, so that their products are
+the cosines of memberships, and every object, fitted or new, is read along k orthogonal directions:
 
-    min over the simplex of  (a^2 / 2) u'S u - a (M'z)'u ,     S = U'U ,  M = Z'U
+    u = max(z R, 0) / sum max(z R, 0) ,     R = P Q'  from the singular vectors of  Z'U = P s Q'
 
 ``ByKernel`` has the cluster kernel of the implicit co-association, ``ByCompletion`` that of one in
 which some pairs were seen together by no partition: c_ij is 0/0 there, not 0. Expectation and
@@ -21,7 +22,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from ...array.arrays import asarray_like
+from ...array.arrays import asarray_like, namespace
 from ...array.types import Estimator, Weights
 from ...engine import loop
 from ...numerics import label_table as tables
@@ -68,17 +69,16 @@ def run_at_once(objective: float) -> loop.Run:
 
 
 class Reader(NamedTuple):
-    """The pairwise model as far as an object needs it: H = a^2 S (k, k), and a M (k, k)."""
+    """How memberships are read off rows of the factor: the directions (k, k) of the clusters."""
 
-    curvature: np.ndarray
-    cross: np.ndarray
+    directions: np.ndarray
     misfit: float
     run: loop.Run
 
     def plain(self, Z: Any) -> Any:
-        """Memberships (n, k) as the pairwise model has them."""
-        H, cross = asarray_like(self.curvature, Z), asarray_like(self.cross, Z)
-        return simplex.quadratic_program(H, Z @ cross)
+        """Memberships (n, k): shares of the lengths along the directions."""
+        U = Z @ asarray_like(self.directions, Z)
+        return simplex.normalize(namespace(U).clip(U, min=0.0))
 
     def __call__(self, Z: Any) -> Any:
         """Memberships (n, k) of rows of the factor.
@@ -100,12 +100,11 @@ def fit_reader(
     # Objects that are alone in their clusters fix the scale by their own entries only.
     model = settings.model(k, diagonal="include" if n <= k else "exclude", init=start)
     run = model._run_of_factor(Z, mass)
-    U, a = simplex.normalize(run.state.U[:, 0]), float(run.state.scale[0])
+    U = simplex.normalize(run.state.U[:, 0])
+    P, _, Q = np.linalg.svd(Z.T @ (U if mass is None else mass[:, None] * U))
+    reader = Reader(P @ Q, 0.0, run._replace(state=None))
     root = 1.0 if mass is None else np.sqrt(mass)[:, None]
-    heavy = U if mass is None else mass[:, None] * U
-    left = misfit(root * Z, root * U)
-    run = run._replace(state=None)
-    return Reader(a * a * (U.T @ heavy), a * (Z.T @ heavy), left, run)
+    return reader._replace(misfit=misfit(root * Z, root * reader.plain(Z)))
 
 
 class ByKernel:
