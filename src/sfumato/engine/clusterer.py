@@ -63,6 +63,7 @@ class Clusterer(
     # one; "always": the model infers the number; "given": no criterion knows it, give a number
     chooses_n_clusters: ClassVar[str] = "never"
     _evidence_: Any  # kept from the beginning of a fit until memberships are published
+    notes_: tuple[str, ...]  # the warnings of the fit
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

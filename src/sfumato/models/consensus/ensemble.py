@@ -148,7 +148,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         refuse_subnormal(given, "X")
         objects = distinct_rows(given, object_weights(sample_weight, given))
         # Partitions do not depend on it, rounding does.
-        self._origin = 0 if sp.issparse(given) else given.mean(axis=0, dtype=np.float64)
+        self._origin: Any = 0 if sp.issparse(given) else given.mean(axis=0, dtype=np.float64)
         X = self._centred(given if objects.group is None else given[objects.first()])
         jobs = self._jobs(as_generator(self.random_state))
         # With more objects clusters of k-means are small beside any gap, and the graph would be
