@@ -1,5 +1,5 @@
-"""Counts, rates and bounds: successes out of trials, counts over categories, events in time,
-and numbers up to an unknown bound.
+"""Pairs for binomial and categorical counts, for events in time, and for uniform numbers below an
+unknown bound.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ._pair import ConjugatePair, ScalarPair, Size, Statistics, as_shape, check_
 
 @dataclass(frozen=True, eq=False)
 class Tally(Statistics):
-    """Successes and failures."""
+    """Numbers of successes and failures."""
 
     successes: Any
     failures: Any
@@ -36,7 +36,7 @@ class BetaBinomial(ScalarPair):
     a, b : float or array of shape (...), default=1.0
         Prior successes and failures.
     trials : int or array of shape (...), default=1
-        Trials of each observation; 1 for yes or no.
+        Number of trials of each observation; 1 for yes-or-no data.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class BetaBinomial(ScalarPair):
 
     @property
     def mode(self) -> Any:
-        """Most probable value; NaN where a = b <= 1: a flat density, or two equal peaks."""
+        """Most probable value; NaN if a = b <= 1: the density is flat or has two peaks."""
         return _peak(self._both())[..., 0][()]
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
@@ -183,12 +183,12 @@ class DirichletMultinomial(ConjugatePair):
     def mode(self) -> Any:
         """Most probable probabilities (..., d); 0 where the concentration is 1 or less.
 
-        Where all are, it is the corner of the largest, and NaN if several are largest.
+        If all are, the mode is the corner of the largest one, or NaN if several are equally large.
         """
         return _peak(self.concentration)
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Equal-tailed interval of each probability on its own, (..., d) low and high."""
+        """Equal-tailed interval of each single probability, low and high of shape (..., d)."""
         rest = self.concentration.sum(axis=-1, keepdims=True) - self.concentration
         each = stats.beta(self.concentration, np.maximum(rest, np.finfo(float).tiny))
         return quantiles(each, level, self.mean)
@@ -200,11 +200,11 @@ class DirichletMultinomial(ConjugatePair):
         gamma = rng.standard_gamma(self.concentration, size=shape)
         reached = rng.random(gamma.shape[:-1] + (1,)) < np.cumsum(self.mean, axis=-1)
         reached[..., -1] = True
-        corner = reached & (np.cumsum(reached, axis=-1) == 1)  # what small concentrations tend to
+        corner = reached & (np.cumsum(reached, axis=-1) == 1)  # limit of small concentrations
         return _shares(np.where((gamma > 0).any(axis=-1, keepdims=True), gamma, corner))
 
     def predictive(self, total: ArrayLike = 1) -> Any:
-        """Dirichlet-multinomial (scipy) of the next row with sum ``total``; for a single prior."""
+        """Dirichlet-multinomial distribution (scipy) of the next counts with sum ``total``."""
         self._require_single("predictive")
         total = check_number(total, "total", low=0, integer=True)
         return stats.dirichlet_multinomial(self.concentration, total)
@@ -217,13 +217,13 @@ class DirichletMultinomial(ConjugatePair):
 
 
 def _shares(concentration: np.ndarray) -> np.ndarray:
-    """Numbers divided by their sum over the last axis, which may overflow or vanish."""
+    """Entries divided by their sum over the last axis, safe against overflow and underflow."""
     shares = concentration / concentration.max(axis=-1, keepdims=True)
     return shares / shares.sum(axis=-1, keepdims=True)
 
 
 def _peak(concentration: np.ndarray) -> np.ndarray:
-    """Mode of a Dirichlet: shares of the excess over 1, else the corner of the largest, or NaN."""
+    """Mode of a Dirichlet: excess over 1, normalised; else the corner of the largest, or NaN."""
     excess = np.maximum(concentration - 1, 0.0)
     inner = (excess > 0).any(axis=-1, keepdims=True)
     largest = concentration == concentration.max(axis=-1, keepdims=True)
@@ -239,7 +239,7 @@ def _dirichlet_log_ratio(concentration: np.ndarray, counts: Array) -> Any:
 
 def _log_rise(a: ArrayLike, z: Any) -> Any:
     """log Gamma(a + z) - log Gamma(a), accurate also where a is much larger than z."""
-    # The difference of two log gammas loses all digits for a large a; the beta function does not.
+    # For large a the difference of two log gammas loses all digits; the beta function does not.
     some = np.where(z > 0, z, 1.0)
     return np.where(z > 0, gammaln(some) - betaln(a, some), 0.0)
 
@@ -251,14 +251,14 @@ def _log_multinomial(counts: Array) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Events(Statistics):
-    """Events and the time in which they happened."""
+    """Number of events, and the time in which they happened."""
 
     events: Any
     time: Any
 
 
 class _NonnegativePair(ScalarPair):
-    """A pair whose observations are numbers of at least 0."""
+    """A pair whose observations are nonnegative numbers."""
 
     _observations = "numbers"
 
@@ -272,7 +272,7 @@ class _NonnegativePair(ScalarPair):
 
 @dataclass(frozen=True, eq=False)
 class _GammaPair(_NonnegativePair):
-    """A gamma prior on a rate: events add to the shape, time adds to the rate of the prior."""
+    """A gamma prior on a rate: events add to its shape, and time adds to its rate parameter."""
 
     shape: Any = 1.0
     rate: Any = 1.0
@@ -315,7 +315,7 @@ class GammaPoisson(_GammaPair):
     Parameters
     ----------
     shape, rate : float or array of shape (...), default=1.0
-        Prior events, and the time in which they were seen.
+        Prior number of events, and the time in which they were seen.
 
     Examples
     --------
@@ -348,7 +348,7 @@ class GammaExponential(_GammaPair):
     Parameters
     ----------
     shape, rate : float or array of shape (...), default=1.0
-        Prior events, and the time that was waited for them.
+        Prior number of events, and the total waiting time.
 
     Examples
     --------
@@ -370,7 +370,7 @@ class GammaExponential(_GammaPair):
 
 @dataclass(frozen=True, eq=False)
 class Largest(Statistics):
-    """Weight and largest of some numbers; the largest of nothing is 0."""
+    """Total weight and maximum of some numbers; the maximum of no numbers is 0."""
 
     count: Any
     largest: Any
@@ -381,15 +381,15 @@ class Largest(Statistics):
 
 @dataclass(frozen=True, eq=False)
 class ParetoUniform(_NonnegativePair):
-    """Pareto prior on the upper bound of uniform numbers.
+    """Pareto prior on the upper bound of uniformly distributed numbers.
 
-    theta ~ Pareto(shape) above ``bound``,  y ~ Uniform(0, theta),  posterior: the larger of
-    ``bound`` and max y as the bound, shape + n.
+    theta ~ Pareto(shape) above ``bound``, y ~ Uniform(0, theta), the posterior has bound
+    max(``bound``, max y) and shape + n.
 
     Parameters
     ----------
     bound, shape : float or array of shape (...), default=1.0
-        The bound is at least ``bound``; ``shape`` counts the prior observations.
+        Smallest possible value of theta, and the number of prior observations.
 
     Examples
     --------
@@ -416,22 +416,22 @@ class ParetoUniform(_NonnegativePair):
 
     @property
     def distribution(self) -> Any:
-        """Distribution of the bound of the data: Pareto (scipy)."""
+        """Distribution of the upper bound: Pareto (scipy)."""
         return stats.pareto(self.shape, scale=self.bound)
 
     @property
     def mean(self) -> Any:
-        """Expected bound; infinite where the shape is 1 or less."""
+        """Expected upper bound; infinite where the shape is 1 or less."""
         above = np.where(self.shape > 1, self.shape, 2.0)
         return np.where(self.shape > 1, self.bound * (above / (above - 1.0)), np.inf)[()]
 
     @property
     def mode(self) -> Any:
-        """Most probable bound: the least possible one."""
+        """Most probable upper bound: the smallest possible one."""
         return np.asarray(self.bound)[()]
 
     def predictive(self) -> Any:
-        """Distribution of the next number (scipy): flat up to the bound, then a power of it."""
+        """Distribution of the next number (scipy): flat up to the bound, a power law above it."""
         return uniform_pareto(self.shape, scale=self.bound)
 
     def _log_ratio(self, statistics: Largest) -> Any:
@@ -442,7 +442,7 @@ class ParetoUniform(_NonnegativePair):
 
 
 class _UniformPareto(stats.rv_continuous):
-    """Uniform numbers up to a bound that is Pareto distributed above 1."""
+    """Uniform numbers whose upper bound is Pareto distributed above 1."""
 
     def _pdf(self, x: Array, a: Array) -> Any:
         return np.exp(self._logpdf(x, a))
