@@ -1,4 +1,4 @@
-"""Columns in different units, and missing cells: what is done to a table before a model sees it."""
+"""Scaling of columns and filling of missing values, before a model sees the table."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from ..io.columns import encoded_names
 
 
 class Tuning(NamedTuple):
-    """Numbers by which columns are scaled, filled in, given distributions and remarked upon."""
+    """Thresholds for scaling and filling columns, for their distributions and for remarks."""
 
-    # Columns whose deviations differ more than this are taken to be in different units: Euclidean
-    # distances would see little but the widest. Tenfold of deviation is a hundredfold of variance.
+    # If standard deviations differ by more than this factor, columns are assumed to have different
+    # units: Euclidean distances would be dominated by the widest. A factor of ten in deviation is a
+    # factor of a hundred in variance.
     fold: float = 10.0
-    # Columns and rows that are looked at, at most, for one Gaussian of all columns (to fill in
-    # missing cells) and for a column that explains the clusters: both take about a second then.
+    # Largest number of columns for fitting one Gaussian to all of them (to fill missing values) and
+    # for finding a single column that explains the clusters; both then take about a second.
     columns: int = 50
     rows: int = 5000
-    # Rows for each column that the Gaussian needs.
+    # Number of rows per column that the Gaussian needs.
     objects: int = 5
-    # Skewness above which a positive column is log-normal: that of the exponential distribution.
+    # Skewness above which a positive column is log-normal: that of an exponential distribution.
     skewed: float = 2.0
-    # Different whole numbers up to which a column holds the answers on a scale, which a normal
-    # distribution would fit with spikes. Ten-point scales are the longest in common use.
+    # Number of distinct whole numbers up to which a column counts as answers on a scale, which a
+    # normal distribution would fit with spikes. Ten-point scales are the longest in common use.
     answers: int = 10
-    # Different whole numbers up to which a column may hold codes of categories.
+    # Number of distinct whole numbers up to which a column may hold codes of categories.
     codes: int = 5
-    # Share of the objects whose cluster one column must tell to explain the clusters.
+    # Share of the objects whose cluster a single column must determine to explain the clusters.
     alone: float = 0.95
 
 
@@ -47,7 +48,7 @@ _COMPONENT = re.compile(
 
 
 class Joint(NamedTuple):
-    """One Gaussian for all columns, and the range of each."""
+    """A Gaussian fitted to all columns, and the range of each column."""
 
     mean: np.ndarray
     covariance: np.ndarray
@@ -56,7 +57,7 @@ class Joint(NamedTuple):
 
 
 class Scaling(NamedTuple):
-    """(X - center) / scale, after missing cells have been filled in."""
+    """The scaling (X - center) / scale, applied after missing values are filled in."""
 
     kind: str
     center: np.ndarray
@@ -65,7 +66,7 @@ class Scaling(NamedTuple):
     joint: Joint | None = None
 
     def kept(self) -> dict[str, Any] | None:
-        """As a summary keeps it; None where nothing is changed."""
+        """The scaling as saved in a summary; None if nothing is changed."""
         if self.kind == "none" and self.fill is None:
             return None
         joint = None if self.joint is None else self.joint._asdict()
@@ -78,7 +79,7 @@ class Scaling(NamedTuple):
 def rescale(
     table: Table, asked: str, model: str, estimator: Estimator, is_matrix: bool
 ) -> tuple[Scaling, list[str]]:
-    """How columns are scaled, and missing cells filled in; and what to say about it."""
+    """The scaling of a table, and sentences about it."""
     if asked not in _SCALES:
         raise InputError(f"--scale must be one of {', '.join(_SCALES)}; got '{plain(asked, 30)}'")
     X = table.values
@@ -102,14 +103,14 @@ def rescale(
 
 
 def _groups(table: Table) -> list[int]:
-    """Number of encoded columns that each column of the file became."""
+    """Number of encoded columns for each column of the file."""
     groups = [len(group) for group in encoded_names(table.fields or [])]
-    p = table.values.shape[1]  # of an array, or with categories as they are, one for each
+    p = table.values.shape[1]  # one each for arrays, and for categories kept as codes
     return groups if sum(groups) == p else [1] * p
 
 
 def _kind(table: Table, mixed: bool, estimator: Estimator) -> tuple[str, str]:
-    """Whether columns are standardised, and a sentence that says so."""
+    """Whether columns are standardised, with a sentence that says so."""
     if estimator.unit_free:
         return "none", ""
     X = table.values
@@ -133,11 +134,11 @@ def _kind(table: Table, mixed: bool, estimator: Estimator) -> tuple[str, str]:
 
 
 def _moments(X: np.ndarray, kind: str, groups: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Center and scale; indicators of one category share a scale, so that it counts once."""
+    """Center and scale; indicators of one category share a scale, so that it counts only once."""
     center, scale = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
     if kind == "robust":
         low, center, high = np.nanpercentile(X, [25, 50, 75], axis=0)
-        quartiles = (high - low) / 1.349  # their distance where the deviation is 1
+        quartiles = (high - low) / 1.349  # 1.349 for a normal distribution
         scale = np.where(quartiles > 0, quartiles, scale)
     ends = np.cumsum(groups)
     for start, end in zip(ends - groups, ends, strict=True):
@@ -150,7 +151,7 @@ def _moments(X: np.ndarray, kind: str, groups: Sequence[int]) -> tuple[np.ndarra
 def _fill(
     table: Table, groups: list[int], estimator: Estimator, model: str
 ) -> tuple[np.ndarray | None, Joint | None, list[str]]:
-    """What stands in for missing cells in a model that takes none, and a sentence that says so."""
+    """Values for missing cells if the model does not take them, with a sentence that says so."""
     X = table.values
     if table.fields is None or estimator.__sklearn_tags__().input_tags.allow_nan:
         return None, None, []
@@ -176,7 +177,7 @@ def _fill(
 
 
 def joint_of(X: np.ndarray) -> Joint | None:
-    """The Gaussian of largest likelihood given the cells that are there; None for few rows."""
+    """Maximum-likelihood Gaussian given the observed cells; None if there are too few rows."""
     n, p = X.shape
     if not 2 <= p <= TUNING.columns or n < TUNING.objects * p or not np.isnan(X).any():
         return None
@@ -196,15 +197,15 @@ def joint_of(X: np.ndarray) -> Joint | None:
 
 
 def fill_in(X: np.ndarray, fill: np.ndarray, joint: Joint | None) -> np.ndarray:
-    """Cells filled in by regression on those of their row, within the range of their column.
+    """Missing cells filled in by regression on the others of the row, within each column's range.
 
-    Rows that have none get ``fill``.
+    Rows without any value get ``fill``.
     """
     absent = np.isnan(X)
     filled = np.where(absent, fill, X)
     if joint is None or not absent.any():
         return filled
-    # a little more variance, so that collinear columns can be solved for
+    # a small ridge, so that collinear columns can be solved
     C = joint.covariance + 1e-6 * np.diag(np.diag(joint.covariance))
     patterns, group = np.unique(absent, axis=0, return_inverse=True)
     for place, gone in enumerate(patterns):
@@ -227,7 +228,7 @@ def scaled(values: Array, scaling: Scaling) -> Array:
 
 
 def restored(held: Mapping[str, Any], n_columns: int) -> Scaling | None:
-    """The scaling that a result folder keeps, checked; None where there is none."""
+    """The checked scaling kept in a result folder, or None."""
     kept = held.get("scaling")
     if kept is None:
         return None
