@@ -33,51 +33,51 @@ __all__ = ["FuzzyCMeans"]
 class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
     """Memberships that decrease with the distance to cluster centers.
 
-    Minimises ``sum_ij w_i u_ij**m |x_i - c_j|**2`` over memberships and centers [1]_, by
-    alternating minimisation on row blocks with safeguarded extrapolation. Starting centers are
-    drawn far from each other, so that two of them never coincide.
+    Minimises ``sum_ij w_i u_ij**m |x_i - c_j|**2`` over memberships and centers [1]_ by alternating
+    minimisation with safeguarded extrapolation. Starting centers are drawn far from each other, so
+    that no two of them coincide.
 
     Parameters
     ----------
     %(automatic)s
     fuzzifier : float or "auto", default="auto"
-        The exponent m, up to 100: 1 is k-means (hard memberships, the steps of Lloyd), near 1 they
-        are almost hard, large values make them equal.
-        ``"auto"`` is the least one that does not cut a round cluster in two, at most 2: the bound
-        of [6]_ within the clusters that k-means finds in 2000 objects (of the first batch, in
-        ``partial_fit``). It is 2 with up to four features, and about d / (d - 2) for round clusters
-        in d features. The seed has no part in it.
+        The exponent m, up to 100. At 1 the model is k-means (hard memberships, Lloyd's algorithm);
+        near 1 memberships are almost hard, and large values make them equal. ``"auto"`` is the
+        smallest value that does not cut a round cluster in two, at most 2: the bound of [6]_ within
+        the clusters that k-means finds in 2000 objects (of the first batch, in ``partial_fit``). It
+        is 2 with up to four features, and about d / (d - 2) for round clusters in d features. It
+        does not depend on the seed.
     entropy : float, optional
         Replaces the fuzzifier by an entropy penalty [3]_: memberships are ``softmax(-d**2 / t)``
         with the temperature ``t`` equal to ``entropy`` times the total variance of the data.
     noise : float, optional
-        Adds a last column to the memberships, a noise cluster [4]_ that is equally far from every
+        Adds a last column to the memberships, a noise cluster [4]_ at the same distance from every
         object: ``noise`` times the root mean square distance of the objects to their mean.
     metric : {"euclidean", "mahalanobis", "manhattan", "cosine", "gaussian"} or function, \
 default="euclidean"
-        Distance to the centers. ``"euclidean"``: squared; ``"mahalanobis"``: squared, by an
-        ellipsoid of unit volume that each cluster has of its own (Gustafson and Kessel [2]_);
-        ``"manhattan"``: sum of absolute differences, centers are medians; ``"cosine"``: one less
+        Distance to the centers. ``"euclidean"``: squared; ``"mahalanobis"``: squared, with a
+        separate ellipsoid of unit volume for each cluster (Gustafson and Kessel [2]_);
+        ``"manhattan"``: sum of absolute differences, centers are medians; ``"cosine"``: one minus
         the cosine. ``"gaussian"`` and a function ``f(X, Y)`` are kernels: squared distances in the
         space of the kernel, from an n x n matrix. The last four hold the features in memory.
     init : array of shape (n_clusters, p), optional
-        Centers to start from, once.
+        Centers of a single start.
     n_init : int, default=4
         Number of starts; the best is kept. With many objects the starts compete on a sample.
     max_iter : int, default=300
-        Most steps of a run.
+        Largest number of steps per start.
     tol : float, default=1e-7
-        A run stops when a step lowers the objective by less than this fraction.
+        Stop when a step lowers the objective by less than this fraction.
     random_state : int, RandomState, Generator or None, default=None
         Random seed.
 
     Attributes
     ----------
     memberships_ : array of shape (n, n_clusters) or (n, n_clusters + 1)
-        One row per object, on the simplex; with ``noise`` the last column is the noise.
+        One row per object, on the simplex; with ``noise``, the last column is the noise cluster.
     cluster_centers_ : array of shape (n_clusters, p)
     metrics_ : array of shape (n_clusters, p, p)
-        With ``metric="mahalanobis"``: matrices of the clusters' distances.
+        With ``metric="mahalanobis"``: matrices that define the distances of the clusters.
     fuzzifier_ : float or None
         The exponent used; None with ``entropy``.
     labels_, objective_, history_, n_clusters_, n_iter_, converged_
@@ -113,7 +113,7 @@ default="euclidean"
     array([0.3, 4.8])
     """
 
-    _screen: int = 8192  # the starts compete on a hundred objects for each cluster
+    _screen: int = 8192  # starts compete on at least a hundred objects per cluster
 
     def __init__(
         self,
@@ -151,17 +151,17 @@ default="euclidean"
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
-            Features; NaN means missing: distances are over the values that are there, raised to all
-            features [5]_.
+            Features. Missing values are NaN: distances are computed from the other values and
+            rescaled to all features [5]_.
         %(partial_labels)s
         %(sample_weight)s
         must_link : array of shape (m, 2) or (m, 3), optional
             Pairs of rows that belong together: they share one row of memberships. With a third
-            column of weights q, a pair costs q v sum_{j != h} u_ij**m u_lh**m instead, v the mean
-            distance of the objects to their mean.
+            column of weights q, a pair instead costs q v sum_{j != h} u_ij**m u_lh**m, where v is
+            the mean distance of the objects to their mean.
         cannot_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong apart: a pair costs q v sum_j u_ij**m u_lj**m, q the third
-            column; without it labels keep them apart wherever that can be done for all.
+            Pairs of rows that belong apart. With weights q in a third column, a pair costs q v
+            sum_j u_ij**m u_lj**m; without weights, labels keep all pairs apart if that is possible.
         """
         self._forget()
         if isinstance(self.n_clusters, str) or np.ndim(self.n_clusters):
@@ -190,7 +190,7 @@ default="euclidean"
     def score(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Minus the objective per unit of weight at the fitted centers: higher is better."""
+        """Minus the objective at the fitted centers, per unit of weight; higher is better."""
         self._check_fitted()
         if self._is_plain(X):
             return super().score(X, y, sample_weight=sample_weight)
@@ -199,8 +199,8 @@ default="euclidean"
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> Any:
-        """Learn from one batch; the first one starts the model, later ones move it by a decreasing
-        step.
+        """Learn from one batch: the first one starts the model, later ones move it by decreasing
+        steps.
 
         ``memberships_`` and ``labels_`` are those of this batch.
 
@@ -242,7 +242,8 @@ default="euclidean"
         plain = Rows(X, weights)
         centre = not sp.issparse(X) or self._full
         self._coordinates = measure(plain, per_feature=False, mix=False, centre=centre)
-        # Positive even if all objects are equal, so that temperature and noise distance are.
+        # Positive even if all objects are equal, so that temperature and noise distance are
+        # positive.
         variance = max(float(self._coordinates.variances.sum()), 1e-12)
         self._screen = int(np.clip(100 * self.n_clusters, 2000, 8192))
         rows = self._rows(X, weights)
@@ -252,7 +253,7 @@ default="euclidean"
         return rows
 
     def _sample(self, rows: Rows, size: int, rng: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Inner features (m, d) and weights (m,) of some objects, sorted."""
+        """Scaled features (m, d) and weights (m,) of some objects, sorted."""
         d = self.n_features_in_
         # At most 128 MB of features, unless there are very many clusters.
         size = max(20 * self.n_clusters, min(size, 2**24 // max(d, 1)))
@@ -282,12 +283,12 @@ default="euclidean"
         return kernel.State(centers, np.tile(np.eye(d), (k, 1, 1)) if self._full else None)
 
     def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
-        # Every start from given centers would be the same.
+        # All starts from given centers would be equal.
         return super()._runs(rows, seeds if self.init is None else seeds[:1], total)
 
     def _run(self, rows: Rows, state: kernel.State, total: float) -> loop.Run:
         max_iter, tol = self.max_iter, self.tol
-        if self._rule.hard:  # Lloyd's steps lead where they lead, without extrapolation
+        if self._rule.hard:  # Lloyd's steps are not extrapolated
             step = self._step(rows)
             return loop.iterate(step, state, max_iter=max_iter, tol=tol, relative_to=total)
         if (block := rows.only_block) is not None:
@@ -333,7 +334,7 @@ default="euclidean"
         return run._replace(state=kernel.State(centers[order], metrics))
 
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:
-        # The kernel works with power means of distances, see its formulas.
+        # The kernel works with power means of distances; see its formulas.
         factor = self._rule.factor(self._state.centers.shape[0] + (self.noise is not None))
         return objective * factor / self._coordinates.scale[0] ** 2
 
@@ -355,10 +356,11 @@ default="euclidean"
             )
 
     def _indistinct(self, total: float) -> float:
-        """Squared distance under which two centers count as one.
+        """Squared distance below which two centers count as one.
 
-        Along the direction between them, memberships that centers at a squared distance g give to
-        objects at a mean distance D differ by a factor of about  1 + sqrt(2 g / ((m - 1) D)).
+        For centers at a squared distance g and objects at a mean distance D, the two memberships of
+        an object in the direction between the centers differ by a factor of about 1 + sqrt(2 g /
+        ((m - 1) D)).
         """
         least = 1e-8 * float(self._coordinates.variances.sum())
         if self.entropy is not None or self._full:

@@ -27,13 +27,13 @@ from .general import GEOMETRIES, Problem, Solution, memberships
 
 
 class Frame(NamedTuple):
-    """How features become the rows of a geometry: in coordinates, or in the space of a kernel."""
+    """Map from features to the rows used in the fit: scaled coordinates or a kernel space."""
 
     coordinates: Coordinates | None = None
     space: KernelSpace | None = None
 
     def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (n, q) of new objects, and the squared distance (n,) of each from their space."""
+        """Rows (n, q) of new objects, and the squared distance (n,) of each from their span."""
         if self.space is not None:
             return self.space(X)
         X = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
@@ -41,13 +41,13 @@ class Frame(NamedTuple):
         return np.asarray(rows, dtype=np.float64), np.zeros(len(X))
 
     def unit(self, metric: str) -> float:
-        """Units of the data in one of the distances, squared in all metrics but one."""
+        """Unit of distances in terms of the data; squared, except for the Manhattan metric."""
         scale = 1.0 if self.coordinates is None else float(self.coordinates.scale[0])
         return scale if metric == "manhattan" else scale * scale
 
 
 class ExtendedFuzzy(InductiveClusterer):
-    """Fits that the sums over row blocks do not express; the features are held in memory."""
+    """Fits that are not sums over row blocks; the features are held in memory."""
 
     fuzzifier: float | str
     fuzzifier_: float | None
@@ -61,7 +61,7 @@ class ExtendedFuzzy(InductiveClusterer):
 
     @property
     def _full(self) -> bool:
-        """Whether clusters have ellipsoids of their own."""
+        """Whether every cluster has its own ellipsoid."""
         return isinstance(self.metric, str) and self.metric == "mahalanobis"
 
     @property
@@ -70,11 +70,11 @@ class ExtendedFuzzy(InductiveClusterer):
 
     @property
     def _named(self) -> str:
-        """The geometry: a kernel is Euclidean in its own space."""
+        """Name of the geometry; kernels are Euclidean in their own space."""
         return self.metric if self.metric in ("manhattan", "cosine") else "euclidean"
 
     def _needs_memory(self, X: Any, known: Known) -> bool:
-        """Whether this fit is not one of plain sums."""
+        """Whether this fit cannot be computed by sums over row blocks."""
         summed = self._euclidean or self._full
         return not summed or _has_gaps(X) or known.links is not None
 
@@ -100,7 +100,7 @@ class ExtendedFuzzy(InductiveClusterer):
             Y = self._frame(X)[0]
         unit = _spread(Y, w, self._named)
         self._rule = self._rule_of(unit, Y.shape[1], partial(self._some, Y, w))
-        # A pair without a weight costs ten thousand times the mean distance.
+        # A cannot-link without weight costs ten thousand times the mean distance.
         links = Linked.of(known, 1e4)
         problem = Problem(GEOMETRIES[self._named](Y), w, self._rule, links, unit)
         starts = [_numbered(problem, centers) for centers in self._starts(Y, w)]
@@ -111,8 +111,8 @@ class ExtendedFuzzy(InductiveClusterer):
     def _rule_of(
         self, unit: float, width: int, sample: Callable[[], tuple[np.ndarray, np.ndarray]]
     ) -> kernel.Rule:
-        """How distances, of mean ``unit``, become memberships; ``sample()`` gives rows of ``width``
-        numbers and weights for the choice of the fuzzifier.
+        """The rule that turns distances (of mean ``unit``) into memberships. ``sample()`` gives
+        rows of length ``width`` and their weights, from which the fuzzifier is chosen.
         """
         noise = None if self.noise is None else self.noise**2 * unit
         if self.entropy is not None:
@@ -130,13 +130,13 @@ class ExtendedFuzzy(InductiveClusterer):
         return kernel.Rule(self.fuzzifier_, None, noise)
 
     def _some(self, Y: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sorted rows and their weights, for the choice of the fuzzifier."""
+        """Sorted rows and their weights, from which the fuzzifier is chosen."""
         size = max(20 * self.n_clusters, TUNING.sample)
         rng = np.random.default_rng(0)
         return seeding.sorted_sample(Rows(Y, w), size, rng, key=np.nan_to_num)[:2]
 
     def _starts(self, Y: np.ndarray, w: np.ndarray) -> list[np.ndarray]:
-        """Centers to start from: those given, or far from each other."""
+        """Starting centers: the given ones, or rows far from each other."""
         if self.init is not None:
             assert self._frame is not None
             return [self._frame(self._given_centers())[0]]
@@ -176,7 +176,9 @@ class ExtendedFuzzy(InductiveClusterer):
         self._publish(U.astype(dtype), run._replace(history=run.history / unit), objective / unit)
 
     def _new_in_memory(self, X: Any, sample_weight: ArrayLike | None) -> tuple[np.ndarray, float]:
-        """Memberships of new objects, after a fit of either kind, and the objective per weight."""
+        """Memberships of new objects for a fit of either kind, and the objective per unit of
+        weight.
+        """
         X = check_features(self, X, reset=False, missing=self._euclidean)
         weights = check_weights(sample_weight, X)
         frame = Frame(self._coordinates) if self._frame is None else self._frame
@@ -187,7 +189,7 @@ class ExtendedFuzzy(InductiveClusterer):
         return U.astype(X.dtype), objective / frame.unit(self._named) / float(w.sum())
 
     def _is_plain(self, X: Any) -> bool:
-        """Whether the sums over row blocks say all about new objects."""
+        """Whether new objects can be placed by sums over row blocks."""
         return self._frame is None and (self._full or not _has_gaps(X))
 
     def __sklearn_tags__(self) -> Any:
@@ -201,7 +203,7 @@ def _has_gaps(X: Any) -> bool:
 
 
 def _numbered(problem: Problem, centers: np.ndarray) -> np.ndarray:
-    """Centers in the order in which labelled objects fit best."""
+    """Centers in the order that best matches the labelled objects."""
     links = problem.links
     if links is None or not problem.labelled:
         return centers
@@ -210,7 +212,7 @@ def _numbered(problem: Problem, centers: np.ndarray) -> np.ndarray:
 
 
 def _spread(Y: np.ndarray, weights: np.ndarray, metric: str) -> float:
-    """Mean distance of the objects from their middle, in the distances of the metric."""
+    """Mean distance of the objects from their center, in this metric."""
     if metric == "cosine":
         return 1.0
     there = ~np.isnan(Y)

@@ -1,11 +1,11 @@
-"""Fuzzy c-means in any geometry, and with linked rows.
+"""Fuzzy c-means in other geometries and with linked rows.
 
     J = sum_ij w_i u_ij^m d_ij  +  sum over pairs apart of  q sum_j u_ij^m u_lj^m
                                 +  sum over pairs together of  q sum_{j != h} u_ij^m u_lh^m
 
-Rows that must be together share one row of memberships, whose distances are their mean. For the
-others a pair adds  q u_lj^m  (or, together, q times the sum of u_lh^m, h != j) to the distance of i
-from center j, so that rows in turn never raise J. With the entropy rule u takes the place of u^m.
+Must-linked rows share one row of memberships, whose distances are their mean. For other links, a
+pair adds q u_lj^m (or, together, q times the sum of u_lh^m, h != j) to the distance of i from
+center j, so updating rows in turn never raises J. With the entropy rule, u replaces u^m.
 
     euclidean   |x - c|^2            weighted means; missing values are left out, and the sum over
                                      the p' others is raised by p / p' (partial distances)
@@ -28,37 +28,37 @@ from .kernel import Rule, share
 
 
 class Euclidean:
-    """Squared distances, over the values that are there."""
+    """Squared distances over the values that are not missing."""
 
     def __init__(self, X: np.ndarray) -> None:
         there = ~np.isnan(X)
-        # Partial distances are raised to all p features; objects without any value have distance
-        # zero.
+        # Partial distances are rescaled to all p features; objects without any value have distance
+        # 0.
         share = X.shape[1] / np.maximum(there.sum(axis=1), 1)
         whole = np.where(there, X, 0.0)
         self.there, self.heavy = there * share[:, None], whole * share[:, None]
         self.squares = np.einsum("ip,ip->i", self.heavy, whole)
 
     def distances(self, centers: np.ndarray) -> np.ndarray:
-        """(n, k), never negative."""
+        """Squared distances (n, k), never negative."""
         D = self.there @ (centers * centers).T - 2.0 * (self.heavy @ centers.T)
         return np.maximum(D + self.squares[:, None], 0.0)
 
     def update(self, A: np.ndarray, centers: np.ndarray) -> np.ndarray:
-        """The best centers for weights ``A`` (n, k); a center without any weight stays."""
+        """Best centers for weights ``A`` (n, k); centers without weight do not move."""
         mass = A.T @ self.there
         known = mass > 0
         return np.where(known, (A.T @ self.heavy) / np.where(known, mass, 1.0), centers)
 
 
 class Cosine:
-    """One less the cosine of the angle; an object without direction is as far from every center."""
+    """One minus the cosine of the angle; objects of length zero are equally far from all."""
 
     def __init__(self, X: np.ndarray) -> None:
         self.X = unit_rows(X)
 
     def distances(self, centers: np.ndarray) -> np.ndarray:
-        """(n, k), from 0 to 2."""
+        """Distances (n, k) from 0 to 2."""
         return np.maximum(1.0 - self.X @ unit_rows(centers).T, 0.0)
 
     def update(self, A: np.ndarray, centers: np.ndarray) -> np.ndarray:
@@ -74,11 +74,11 @@ class Manhattan:
         self.X, self.order = X, np.argsort(X, axis=0, kind="stable")
 
     def distances(self, centers: np.ndarray) -> np.ndarray:
-        """(n, k)."""
+        """Distances (n, k)."""
         return np.stack([np.abs(self.X - center).sum(axis=1) for center in centers], axis=1)
 
     def update(self, A: np.ndarray, centers: np.ndarray) -> np.ndarray:
-        """Weighted medians of every feature; a cluster without weight stays."""
+        """Weighted medians of every feature; centers without weight do not move."""
         centers, alive = centers.copy(), A.sum(axis=0) > 0
         for feature, order in enumerate(self.order.T):
             upto = np.cumsum(A[order], axis=0)
@@ -93,32 +93,32 @@ GEOMETRIES: dict[str, Any] = {"euclidean": Euclidean, "cosine": Cosine, "manhatt
 
 
 class Solution(NamedTuple):
-    """Centers (k, p), and the last memberships of linked rows, from which the next ones begin."""
+    """Centers (k, p), and the last memberships of linked rows, where the next update starts."""
 
     centers: np.ndarray
     linked: np.ndarray | None = None
 
 
 class Problem(NamedTuple):
-    """A geometry, weights (n,) of the objects, the rule of memberships and linked rows or None."""
+    """A geometry, weights (n,), the rule of memberships, and linked rows or None."""
 
     geometry: Any
     weights: np.ndarray
     rule: Rule
     links: Linked | None = None
-    unit: float = 1.0  # distance that a pull of one stands for
+    unit: float = 1.0  # distance that corresponds to a link of weight one
 
     @property
     def labelled(self) -> bool:
-        """Whether clusters are numbered by labels."""
+        """Whether labels determine the order of the clusters."""
         return self.links is not None and bool((self.links.labels >= 0).any())
 
     def memberships(self, solution: Solution) -> tuple[np.ndarray, float]:
-        """Memberships (n, k), the noise cluster last, and the objective."""
+        """Memberships (n, k), noise cluster last, and the objective."""
         return memberships(self, self.geometry.distances(solution.centers), solution.linked)
 
     def run(self, centers: np.ndarray, max_iter: int, tol: float) -> loop.Run:
-        """Alternate until a step lowers the objective by less than ``tol`` of it."""
+        """Alternating minimisation until a step lowers the objective by less than ``tol`` of it."""
 
         def step(solution: Solution) -> tuple[Solution, float]:
             U, cost = self.memberships(solution)
@@ -130,12 +130,12 @@ class Problem(NamedTuple):
 
 
 def power(U: np.ndarray, rule: Rule) -> np.ndarray:
-    """u^m, or u with the entropy rule."""
+    """u^m, or u under the entropy rule."""
     return U if rule.temperature is not None else U**rule.fuzzifier
 
 
 def memberships(problem: Problem, D: np.ndarray, start: Any = None) -> tuple[np.ndarray, float]:
-    """Memberships (n, k), the noise last, and the objective; linked rows go on from ``start``."""
+    """Memberships (n, k), noise last, and the objective; linked rows start from ``start``."""
     rule, w = problem.rule, problem.weights
     U, costs = _share(D, rule)
     if problem.links is None:
@@ -149,10 +149,10 @@ def memberships(problem: Problem, D: np.ndarray, start: Any = None) -> tuple[np.
 
 
 def _share(D: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
-    """Best memberships (n, k + noise) for distances (n, k), and what each object costs."""
+    """Best memberships (n, k + noise) for distances (n, k), and the cost (n,) of each object."""
     if rule.noise is not None:
         D = np.hstack([D, np.full((len(D), 1), rule.noise)])
-    # Of every row by itself, for pulls may be large; one over it is still a number.
+    # A floor for each row, since links may dominate; its reciprocal must be finite.
     floor = np.maximum(1e-15 * D.max(axis=1, keepdims=True, initial=0.0), 1e-290)
     U, costs = share(np.ascontiguousarray((D + floor).T), rule)
     # The rule works with power means of the distances, which are larger by this factor.
@@ -162,10 +162,10 @@ def _share(D: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
 def _linked(
     problem: Problem, D: np.ndarray, w: np.ndarray, start: np.ndarray | None
 ) -> tuple[np.ndarray, float]:
-    """Memberships of the linked rows, and what they cost."""
+    """Memberships of the linked rows, and their cost."""
     links, rule = problem.links, problem.rule
     assert links is not None
-    # Rows that must be together have one row of memberships, for their mean distance.
+    # Must-linked rows have one row of memberships, for their mean distance.
     mass = np.maximum(np.bincount(links.unit, w), np.finfo(float).tiny)
     mean = links.of_units(w[:, None] * D) / mass[:, None]
     U, costs = _share(mean, rule)
@@ -176,19 +176,19 @@ def _linked(
     if start is not None:
         start = start[np.unique(links.unit, return_index=True)[1]]
     penalty = 0.0
-    for at, own_pull in links.pieces:  # all pieces of one size together
-        with np.errstate(over="ignore"):  # rows without weight go where their links pull
+    for at, own_pull in links.pieces:  # all connected groups of one size at once
+        with np.errstate(over="ignore"):  # rows without weight only follow their links
             pull = np.clip(own_pull * problem.unit / mass[at][:, :, None], -1e150, 1e150)
         begin = None if start is None else start[at]
         U[at], costs[at] = _of_pieces(mean[at], pull, rule, links.labels[at] >= 0, U[at], begin)
         P = power(U[at], rule)
-        # Every pair is counted from both of its ends.
+        # Every pair is counted at both ends.
         penalty += 0.5 * float(np.sum(_extra(P, pull) * P * mass[at][:, :, None]))
     return U[links.unit], float(mass @ costs) + penalty
 
 
 def _extra(P: np.ndarray, pull: np.ndarray) -> np.ndarray:
-    """What pairs add to the distances of units, from the powers (g, s, k) of the others."""
+    """Distances (g, s, k) that links add to units, given the powers (g, s, k) of the others."""
     apart, together = np.maximum(-pull, 0.0), np.maximum(pull, 0.0)
     return apart @ P + together @ (P.sum(axis=2, keepdims=True) - P)
 
@@ -201,9 +201,9 @@ def _of_pieces(
     U: np.ndarray,
     start: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Memberships (g, s, k) of the linked units of g pieces, and their costs without the pairs.
+    """Memberships (g, s, k) of the linked units in g groups, and their costs without links.
 
-    Units take turns: once from ``start``, or from a greedy labelling until they settle.
+    Units are updated in turn: once from ``start``, or until convergence from a greedy labelling.
     """
     g, s, columns = U.shape
     noise = np.full((g, s, columns - D.shape[2]), rule.noise or 0.0)
@@ -212,13 +212,13 @@ def _of_pieces(
     each = np.arange(g)
 
     def distances(a: np.ndarray) -> np.ndarray:
-        """Of unit ``a`` (g,) of every piece, with what its pairs add."""
+        """Distances (g,) of unit ``a`` of every group, including what its links add."""
         return whole[each, a] + _extra(power(U, rule), pull[each, a][:, None])[:, 0]
 
     if start is None:
         two = np.partition(whole, min(1, columns - 1), axis=2)
         margin = two[:, :, min(1, columns - 1)] - two[:, :, 0]
-        # Units with a clear nearest center first: they decide for those that they are linked to.
+        # Units with a clearly nearest center come first: they decide for the units linked to them.
         for a in np.argsort(-margin, axis=1, kind="stable").T:
             free = ~held[each, a]
             U[each[free], a[free], distances(a).argmin(axis=1)[free]] = 1.0
