@@ -31,9 +31,9 @@ from ...similarity.operators import Factored
 from . import gradient, kernel, setup
 from .evidence import Pairs, own_terms, takes
 
-# Largest membership that some object of every cluster should have: rows with entries of at most
-# 2 / k lie in the ball inside the simplex, where any rotation leaves u_i'u_j as they are. Three
-# clusters have 2 / 3; the rest is margin.
+# Largest membership that some object of every cluster should have. Rows with entries of at most 2 /
+# k lie in the ball inside the simplex, where rotations do not change u_i'u_j. Three clusters have 2
+# / 3; the rest is a margin.
 IDENTIFIED = 0.75
 
 
@@ -43,10 +43,11 @@ class PairwiseProbabilisticClustering(
 ):
     """Memberships U with W ~ scale * U U'.
 
-    The similarity of two objects is proportional to the probability that they belong together.
+    The similarity of two objects is taken as proportional to the probability that they belong
+    together.
 
-    Minimises  sum_ij (w_ij - scale * u_i'u_j)^2  over rows u_i of the simplex, by default without
-    the pairs i = j.
+    Minimises sum_ij (w_ij - scale * u_i'u_j)^2 over rows u_i on the simplex, by default without the
+    pairs i = j.
 
     Parameters
     ----------
@@ -54,21 +55,21 @@ class PairwiseProbabilisticClustering(
     similarity : "precomputed", "cluster-kernel", "knn", "self-tuning", "gaussian", "cosine" or
     function, default "cluster-kernel"
     %(similarity)s
-        ``"cluster-kernel"`` is the rank-k cluster kernel of the graph of nearest neighbours: it
-        makes the similarity nearly block diagonal, as the model assumes.
+        ``"cluster-kernel"`` is the rank-k cluster kernel of the nearest-neighbour graph, which is
+        nearly block diagonal, as the model assumes.
     solver : {"coordinate", "baum-eagon"}
-        Exact descent row by row (an operator that only multiplies gets projected gradients),
-        or the published rule.
+        "coordinate": exact descent row by row (projected gradients for operators). "baum-eagon":
+        the published rule.
     diagonal : {"exclude", "include"}
         Whether the similarities of objects to themselves count.
     scale : "fit" or float
-        Factor between co-occurrence and similarity; 1.0 where similarities are probabilities.
+        Factor between co-occurrence and similarity; use 1.0 if similarities are probabilities.
     init : array of shape (n, n_clusters) or (n_init, n, n_clusters), optional
-        Memberships to start from, in place of drawing them.
+        Memberships to start from, instead of random ones.
     n_init : int
-        Starts (one from the spectrum, the others random); they share each pass over W, and the best
-        is kept. Once the best has converged, a start is given up if at its present pace it would
-        need more than fifty further passes to reach it.
+        Number of starts (one from the spectrum, the others random), of which the best is kept; they
+        share each pass over W. After the best has converged, starts that would need more than fifty
+        further passes to reach it are given up.
     %(descent)s
 
     Attributes
@@ -79,29 +80,29 @@ class PairwiseProbabilisticClustering(
     objective_ : float
         The squared error.
     lower_bound_ : float
-        No memberships can have a smaller squared error: the eigenvalues beyond the k largest
-        positive ones, squared, if the diagonal is included; else the singular values beyond the k
-        largest between halves of the objects, for an unweighted matrix of at most 2000 objects; 0
-        where neither is worked out.
+        Lower bound of the squared error for any memberships: the sum of squared eigenvalues beyond
+        the k largest positive ones (diagonal included), or of singular values between halves of the
+        objects (diagonal excluded; unweighted, at most 2000 objects). 0 if not computed.
     gap_ : float
-        ``objective_`` less ``lower_bound_``, as a share of the squared norm of the similarity.
+        ``objective_`` minus ``lower_bound_``, as a share of the squared norm of the similarity.
     noise_variance_ : float
-        Variance of the similarities around scale * u_i'u_j, by maximum likelihood: the mean squared
-        error.
+        Variance of the similarities around scale * u_i'u_j by maximum likelihood (the mean squared
+        error).
     log_likelihood_ : float
-        Of all measured pairs, each Gaussian with that variance.
+        Log-likelihood of all measured pairs, each Gaussian with that variance.
     bic_ : float
-        -2 ``log_likelihood_`` plus, for every free number, the logarithm of the number of pairs;
-        lower is better.
+        -2 ``log_likelihood_`` plus the number of free parameters times the logarithm of the number
+        of pairs; lower is better.
     kkt_residual_ : float
-        Zero at a stationary point, relative to the largest entry of W U.
+        Residual of the optimality conditions relative to the largest entry of W U; zero at a
+        stationary point.
     history_, n_iter_, converged_, n_clusters_ : array, int, bool, int
 
     Notes
     -----
-    With weights w in a third column of ``must_link``, linked objects are drawn together by
-    -4 c w u_i'u_j in the objective, c the largest similarity. ``cannot_link`` adds 4 c w u_i'u_j
-    for each pair, w its weight or, without one, the number of objects.
+    With weights w in a third column of ``must_link``, linked objects are pulled together by -4 c w
+    u_i'u_j in the objective, where c is the largest similarity. ``cannot_link`` adds 4 c w u_i'u_j
+    for each pair, where w is its weight (by default the number of objects).
 
     References
     ----------
@@ -155,13 +156,15 @@ class PairwiseProbabilisticClustering(
                 "W is zero everywhere: no object is similar to any other, so there is nothing to "
                 "cluster"
             )
-        small = isinstance(problem.W, kernel.Low)  # thin products: threads would only wait
+        small = isinstance(problem.W, kernel.Low)  # for thin products, threads would only wait
         with one_blas_thread() if small else nullcontext():
             run = self._best_of_starts(problem, W, labels, self._group)
         self._finish(problem, run, X)
 
     def _run_of_factor(self, Z: np.ndarray, weights: Weights) -> loop.Run:
-        """The best run for the similarity Z Z' of objects with weights; nothing is published."""
+        """The best run for the similarity Z Z' of weighted objects; the model itself is not
+        changed.
+        """
         problem = kernel.Problem(kernel.Low(Z), self.diagonal == "exclude", None, weights)
         with one_blas_thread():
             return self._best_of_starts(problem, Factored(Z))
@@ -172,10 +175,11 @@ class PairwiseProbabilisticClustering(
     def _best_of_starts(
         self, problem: kernel.Problem, W: Any, labels: Any = None, group: Any = None
     ) -> loop.Run:
-        """The best of the starts.
+        """The best run over all starts.
 
-        With many objects the starts of a matrix compete on a sample, and the best one goes on with
-        all; where there is no sample, or the similarity has a factor, the spectral start is of all.
+        With many objects, the starts compete on a sample, and the best one continues with all
+        objects. Without a sample, or if the similarity has a factor, the spectral start uses all
+        objects.
         """
         rng, k, n = as_generator(self.random_state), self.n_clusters, W.shape[0]
 
@@ -214,16 +218,16 @@ class PairwiseProbabilisticClustering(
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         needed = super()._memory_needed(size)
         runs = self.n_init if self.init is None else 1
-        # Now, before, extrapolated, products, gradients.
+        # Current, previous and extrapolated memberships, products, gradients.
         starts = 5 * runs * needed["memberships"]
         left = max(0, needed["eigenvectors"] - starts)
         return needed | {"memberships": starts, "eigenvectors": left}
 
     def _solve(self, problem: kernel.Problem, U: Any) -> loop.Run:
         floor = 1e-2 * problem.W.norm
-        # float32 does not show smaller changes.
+        # float32 cannot resolve smaller changes.
         tol = max(self.tol, 2e-5) if dtype_of(problem.W) == np.float32 else self.tol
-        # A start that would need more than fifty sweeps to catch up is given up.
+        # A start that needs more than fifty sweeps to catch up is given up.
         settings: Any = {"max_iter": self.max_iter, "tol": tol, "horizon": 50}
         settings["relative_to"] = lambda f: np.maximum(f, floor)
         iterate: Any = partial(loop.iterate, **settings)
@@ -263,7 +267,7 @@ class PairwiseProbabilisticClustering(
         self._publish(self._spread(memberships, X), run)
 
     def _bound(self, problem: kernel.Problem, bounded: bool) -> float:
-        """Lower bound of the objective: by eigenvalues, or by singular values off the diagonal."""
+        """Lower bound of the objective, from eigenvalues or from off-diagonal singular values."""
         if bounded:
             return setup.lower_bound(problem.W, self.n_clusters)
         plain = problem.weights is None and problem.linked is None
@@ -274,7 +278,7 @@ class PairwiseProbabilisticClustering(
         return setup.split_bound(as_dense(W, np.float64), self.n_clusters)
 
     def _set_likelihood(self, problem: kernel.Problem, objective: float) -> None:
-        """Likelihood and BIC of Gaussian w_ij, i < j, around scale * u_i'u_j with one variance."""
+        """Set the likelihood and BIC of Gaussian w_ij, i < j, around scale * u_i'u_j."""
         if isinstance(problem.W, Pairs):
             pairs = float(problem.W.Q.sum())
         else:
@@ -291,7 +295,7 @@ class PairwiseProbabilisticClustering(
         self.bic_ = -2.0 * self.log_likelihood_ + free * np.log(pairs)
 
     def _warn_if_noise(self, problem: kernel.Problem, objective: float) -> None:
-        """Warn where k clusters explain no more of W beyond its mean than they would of noise."""
+        """Warn if k clusters explain no more of W beyond its mean than of noise."""
         explained, noise = kernel.explained(problem, objective, self.n_clusters)
         norm = kernel.squared_norm(problem)
         asked = problem.scale is None and 1 < self.n_clusters < problem.W.n / 2
@@ -312,14 +316,14 @@ class PairwiseProbabilisticClustering(
             )
 
     def _place(self, rows: Any) -> Any:
-        """The u that minimises  sum_j (w_j - scale * u'u_j)^2."""
+        """Memberships u of new objects that minimise  sum_j (w_j - scale * u'u_j)^2."""
         U = self._members
         xp = namespace(U)
-        # Divided by the square of the scale, which may be too small to be a number.
+        # Dividing by the square of the scale might underflow.
         B = as_dense(rows @ U, U.dtype) * (1.0 / self.scale_ if self.scale_ > 0 else 0.0)
         H = xp.astype(self._co_occurrence, U.dtype)
         found = simplex.quadratic_program(H, B)
-        # Without any similarity the program would choose the smallest cluster: nothing is known.
+        # Without any similarity, the solution would be the smallest cluster; uniform is honest.
         nothing = ~xp.any(B != 0, axis=1, keepdims=True)
         return xp.where(nothing, xp.full_like(found, 1.0 / found.shape[1]), found)
 
@@ -330,8 +334,8 @@ class PairwiseProbabilisticClustering(
         return drawn_memberships(plain, U, self.scale_, self.noise_variance_, n_draws, rng)
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
-        """Share of the squared similarities between new and fitted objects that the memberships
-        explain; higher is better.
+        """Share of the squared similarities between new and fitted objects that is explained by the
+        memberships; higher is better.
 
         Parameters
         ----------
@@ -353,7 +357,7 @@ class PairwiseProbabilisticClustering(
 
 
 def _matched(U: np.ndarray, labels: Any) -> np.ndarray:
-    """Starts (n, runs, k) with their columns in the order of the labels that are known."""
+    """Starts (n, runs, k) with columns matched to the known labels."""
     if labels is not None:
         for start in range(U.shape[1]):
             U[:, start] = match_columns(U[:, start], labels)
@@ -368,9 +372,9 @@ def drawn_memberships(
     n_draws: int,
     rng: np.random.Generator,
 ) -> Iterator[np.ndarray]:
-    """Memberships (n, k) fitted to similarities drawn around scale * U U', from U as a start.
+    """Memberships (n, k) refitted to similarities drawn around scale * U U', starting from U.
 
-    ``model`` takes a signed similarity matrix: noise may bring a similarity below zero.
+    ``model`` must take signed similarities, since noise may make them negative.
     """
     n = len(U)
     why = "a similarity drawn from the fitted model"
@@ -379,7 +383,7 @@ def drawn_memberships(
     for _ in range(n_draws):
         noise = np.triu(rng.normal(scale=np.sqrt(variance), size=(n, n)), 1)
         W = mean + noise + noise.T
-        # A row on an edge of the simplex would leave it slowly.
+        # A row on an edge of the simplex would leave it only slowly.
         start = simplex.normalize(U + 1e-3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,10 +1,10 @@
-"""Forms of a similarity that the pairwise sweeps read.
+"""Forms of a similarity that the pairwise sweeps can use.
 
 * ``Explicit``: rows of a matrix, dense or sparse;   * ``Low``: W = F F', only F is kept;
 * ``Implicit``: anything that multiplies;            * ``Pairs``: a weight for every pair.
 
-Each knows its ``diagonal`` (n,) and ``norm``, sum_ij w_ij^2. ``descend`` visits the rows of the
-first two one by one, where these are at hand; others are visited by panels of rows.
+Each has a ``diagonal`` (n,) and a ``norm``, sum_ij w_ij^2. ``descend`` visits rows one by one if
+the form gives access to them, otherwise in panels.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...numerics.operators import diagonal_of, dtype_of, squared_norm
 
 
 class Explicit:
-    """Rows of a matrix, dense or sparse, in panels."""
+    """Rows of a dense or sparse matrix, in panels."""
 
     def __init__(self, W: Any, n_panels: int = 16) -> None:
         self.W, self.n, self.dtype = W, W.shape[0], W.dtype
@@ -29,7 +29,7 @@ class Explicit:
         self.panels = panels(self.n, n_panels)
 
     def part(self, rows: np.ndarray) -> Explicit:
-        """The similarities among some of the objects."""
+        """The similarities among the given objects."""
         if isinstance(self.W, np.ndarray):
             return Explicit(self.W[np.ix_(rows, rows)])
         xp = namespace(self.W)
@@ -40,10 +40,11 @@ class Explicit:
         return self.W @ V
 
     def sweep(self, V: Array, visit: Any) -> tuple[Any, Any]:
-        """Visit the panels of ``V`` (n, c) in order, newest values first; t (c,) before and after.
+        """Visit the panels of ``V`` (n, c) in order, with the newest values; t (c,) before and
+        after.
 
-        ``visit(rows, product)`` returns the change of V[rows], given (W V)[rows] at this moment,
-        and the change is made.
+        ``visit(rows, product)`` gets the current (W V)[rows] and returns the change of V[rows],
+        which is then applied.
         """
         t_old, t_change = 0.0, 0.0
         for rows in self.panels:
@@ -61,7 +62,7 @@ class Explicit:
 
 
 class Low:
-    """W = F F' through its factor F (n, d), dense or CSR."""
+    """W = F F', represented by its factor F (n, d), dense or CSR."""
 
     def __init__(self, factor: Any) -> None:
         self.factor, self.n, self.dtype = factor, factor.shape[0], factor.dtype
@@ -72,14 +73,14 @@ class Low:
         self.norm = squared_norm(self)
 
     def part(self, rows: np.ndarray) -> Low:
-        """The similarities among some of the objects."""
+        """The similarities among the given objects."""
         return Low(np.asarray(self.factor)[rows, :])
 
     def __matmul__(self, V: Array) -> Any:
         return self.factor @ (self.factor.T @ V)
 
     def sweep(self, V: Array, visit: Any) -> tuple[Any, Any]:
-        """As ``Explicit.sweep``; t is |F'V|^2, and F'V is kept up to date."""
+        """Same as ``Explicit.sweep``; t is |F'V|^2, and F'V is updated along the way."""
         M = self.factor.T @ V
         t_old = columns(M, M)
         for rows in panels(self.n):
@@ -91,7 +92,7 @@ class Low:
 
 
 class Implicit:
-    """Anything that multiplies."""
+    """Any operator that multiplies."""
 
     def __init__(self, W: Similarity) -> None:
         self.W, self.n, self.dtype = W, W.shape[0], dtype_of(W)
@@ -103,13 +104,13 @@ class Implicit:
 
 def panels(n: int, n_panels: int = 16) -> list[slice]:
     """Rows of each of about ``n_panels`` panels."""
-    # Below 24 rows, calls cost more than arithmetic.
+    # With fewer than 24 rows, calls cost more than arithmetic.
     size = max(-(-n // n_panels), min(n, 24))
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def columns(A: Array, B: Array) -> Any:
-    """Column-wise <A, B> added up in float64, as NumPy: (n, c) and (n, c) give (c,)."""
+    """Column-wise <A, B> in float64, as a NumPy array: (n, c) and (n, c) give (c,)."""
     if isinstance(A, np.ndarray):
         return np.einsum("ij,ij->j", A, B, dtype=np.float64)
     xp = namespace(A, B)
@@ -117,7 +118,7 @@ def columns(A: Array, B: Array) -> Any:
 
 
 def takes(W: Any) -> bool:
-    """Whether the rows of a similarity are at hand."""
+    """Whether single rows of a similarity can be accessed."""
     matrix = getattr(W, "factor", getattr(W, "W", None))
     return isinstance(W, (Explicit, Low)) and (sp.issparse(matrix) or is_numpy(matrix))
 
@@ -137,7 +138,7 @@ def descend(problem: Any, origin: np.ndarray, scale: Array, damping: Array) -> t
 
 
 def _walk(W: Any, rows: Any) -> np.ndarray:
-    """Visit every row; t of all pairs before, for every run."""
+    """Visit every row; returns t over all pairs before the sweep, for every run."""
     sweep = native("sweep")
     if isinstance(W, Explicit):
         if sp.issparse(W.W):
@@ -155,15 +156,15 @@ def _walk(W: Any, rows: Any) -> np.ndarray:
 
 
 def _entries(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Entries of the rows, their columns, and where rows begin."""
+    """Entries of the rows, their column indices, and row pointers."""
     matrix = matrix.tocsr()
     single = matrix.data.dtype == np.float32
     return np.asarray(matrix.data, None if single else float), matrix.indices, matrix.indptr
 
 
 def own_terms(problem: Any) -> np.ndarray:
-    """What a sweep by rows reads of every object, (n, 6): weight, self pairs and their similarity,
-    diagonal entry, self pairs left out and their similarity.
+    """Numbers (n, 6) per object that a sweep by rows needs: weight, self pairs and their
+    similarity, diagonal entry, excluded self pairs and their similarity.
     """
     n, full = problem.W.n, problem.W.diagonal
     v = np.ones(n) if problem.weights is None else np.asarray(problem.weights, dtype=np.float64)
@@ -173,7 +174,9 @@ def own_terms(problem: Any) -> np.ndarray:
 
 
 class Pairs:
-    """Similarities W (n, n) with weights Q (n, n), both dense and symmetric; ``held`` rows stay."""
+    """Similarities W (n, n) with weights Q (n, n), both dense and symmetric; ``held`` rows are
+    fixed.
+    """
 
     def __init__(self, W: np.ndarray, Q: np.ndarray, held: Any = None) -> None:
         self.n, self.dtype, self.held = W.shape[0], W.dtype, held
@@ -214,7 +217,8 @@ class Pairs:
         U = np.ascontiguousarray(memberships[:, run], dtype=np.float64)
         for rows in panels(self.n):
             old = U[rows]
-            # The rows of a panel move at once: a multiple of the identity bounds their own terms.
+            # The rows of a panel are updated together; a multiple of the identity bounds their own
+            # terms.
             within = self.Q[rows, rows] @ np.einsum("ir,ir->i", old, old)
             bend = 3.0 * a * damping * float(within.max(initial=0.0))
             H = a * self.curvature(U, rows) + bend * np.eye(U.shape[1])

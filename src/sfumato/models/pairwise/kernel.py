@@ -3,11 +3,12 @@
     f(U, a) = sum_ij m_ij (w_ij - a u_i'u_j)^2
             rows u_i on the simplex, a > 0, m_ii = 1 or 0, m_ij = 1
 
-With S = U'U, t = <U, W U> and q = |S|^2 (each without its diagonal terms if m_ii = 0):  f = |W|^2 -
-2 a t + a^2 q. An object of weight v is v copies: m_ij = v_i v_j, and without the diagonal m_ii =
-v_i (v_i - 1), the pairs among its copies (0 where v_i < 1). Then S = U'VU and t = <VU, W VU>.
+With S = U'U, t = <U, W U> and q = |S|^2 (each without its diagonal terms if m_ii = 0): f = |W|^2 -
+2 a t + a^2 q. An object of weight v counts as v copies: m_ij = v_i v_j and, without the diagonal,
+m_ii = v_i (v_i - 1) for the pairs among its copies (0 if v_i < 1). Then S = U'VU and t = <VU, W
+VU>.
 
-Several runs share every pass over W: U is (n, r, k), scalars are (r,).
+Several runs share every pass over W: U is (n, r, k), and scalars are (r,).
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from .evidence import Explicit, Implicit, Low, columns
 
 
 class Problem(NamedTuple):
-    """A similarity and how it is fitted.
+    """A similarity, and the settings of the fit.
 
     ``exclude`` leaves out the diagonal, ``scale`` is a number or None to fit it. ``weights`` (n,)
-    are those of the objects; rows where ``held`` (n,) is True keep their memberships. A merged
-    object, whose members share one row, brings ``left`` (n,) and ``left_similarity`` (n,): self
-    pairs left out for each unit of its weight, and their similarities. ``linked`` (n, n), sparse,
-    pulls objects together (above zero) or apart: the objective is f - 2 <VU, linked VU>, so that
-    links do not change the scale. ``own`` is ``evidence.own_terms``, kept for a run of sweeps.
+    belong to the objects; rows where ``held`` (n,) is True keep their memberships. For merged
+    objects, whose members share one row, ``left`` (n,) and ``left_similarity`` (n,) are the
+    excluded self pairs per unit of weight, and their similarities. The sparse matrix ``linked`` (n,
+    n) pulls objects together (positive) or apart: the objective is f - 2 <VU, linked VU>, so that
+    links do not change the scale. ``own`` caches ``evidence.own_terms``.
     """
 
     W: Any
@@ -49,11 +50,11 @@ class Problem(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Weight of all objects."""
+        """Total weight of the objects."""
         return float(self.W.n if self.weights is None else self.weights.sum())
 
     def self_pairs(self) -> tuple[Any, Any]:
-        """Self pairs left out for each unit of weight (n,), and their similarities (n,)."""
+        """Excluded self pairs per unit of weight (n,), and their similarities (n,)."""
         if self.left is not None:
             return self.left, self.left_similarity
         diagonal = self.W.diagonal
@@ -64,7 +65,7 @@ class Problem(NamedTuple):
 
 
 class State(NamedTuple):
-    """Memberships (n, r, k), scale (r,), factor of a panel's curvature (r,); W U where kept."""
+    """Memberships (n, r, k), scale (r,), damping of panel steps (r,), and W U if kept."""
 
     U: Any
     scale: Any
@@ -73,7 +74,7 @@ class State(NamedTuple):
 
 
 def as_evidence(W: Any) -> Any:
-    """The similarity in the form that its solver reads."""
+    """The similarity in the form that its solver needs."""
     if hasattr(W, "panels"):
         return W
     if hasattr(W, "factor"):
@@ -98,15 +99,16 @@ def _times(U: Array, S: Array) -> Any:
 
 
 def weighted(problem: Problem, U: Array) -> Any:
-    """V U of every run side by side, (n, r k): what similarities are multiplied with."""
+    """V U with all runs side by side, (n, r k), ready for products with similarities."""
     flat = _flat(U)
     return flat if problem.weights is None else flat * problem.weights[:, None]
 
 
 def fitted_scale(problem: Problem, t: Array, q: Array) -> Any:
-    """a = t / q, or the fixed scale, for every run.
+    """The scale of every run: a = t / q, or the fixed one.
 
-    Where no two objects share a cluster any scale fits as well: the mean size of a similarity.
+    If no two objects share a cluster, every scale fits equally well; then it is the root mean
+    square similarity.
     """
     if problem.scale is not None:
         return np.full_like(t, problem.scale)
@@ -118,7 +120,7 @@ def fitted_scale(problem: Problem, t: Array, q: Array) -> Any:
 
 
 def moments(problem: Problem, U: Array, S: Array, t: Array) -> tuple[Any, Any]:
-    """t, given of all pairs, and q, without the diagonal terms if the problem excludes them."""
+    """The given t over all pairs, and q; without diagonal terms if the problem excludes them."""
     xp = namespace(U)
     if hasattr(problem.W, "squares_of"):
         return t, problem.W.squares_of(U)
@@ -145,8 +147,8 @@ def squared_norm(problem: Problem) -> float:
 
 
 def explained(problem: Problem, objective: float, k: int) -> tuple[float, float]:
-    """What k clusters with this objective explain of the squared similarities beyond their mean,
-    and what they would explain of noise: (k - 1) eigenvalues of 2 sigma sqrt(n).
+    """Sum of squares explained by k clusters beyond the mean similarity, and the sum they would
+    explain in noise: (k - 1) eigenvalues of 2 sigma sqrt(n).
     """
     diagonal = problem.W.diagonal
     xp = namespace(diagonal)
@@ -160,12 +162,12 @@ def explained(problem: Problem, objective: float, k: int) -> tuple[float, float]
 
 def objective(t: Array, q: Array, norm: float, scale: Array) -> Any:
     """f = |W|^2 - 2 a t + a^2 q for every run."""
-    # The square of the scale alone may overflow where q nearly vanishes.
+    # If q nearly vanishes, the square of the scale alone may overflow.
     return np.maximum(norm + scale * (scale * q - 2 * t), 0.0)
 
 
 def pull(problem: Problem, U: Array) -> Any:
-    """Reduction of the objective of every run by the links (r,)."""
+    """Reduction (r,) of the objective of every run by links."""
     if problem.linked is None:
         return 0.0
     V = weighted(problem, U)
@@ -173,7 +175,7 @@ def pull(problem: Problem, U: Array) -> Any:
 
 
 def evaluated(problem: Problem, U: Array) -> tuple[State, Any]:
-    """The state of memberships (n, r, k), by one product, and f of every run."""
+    """The state for memberships (n, r, k), computed with one product, and f of every run."""
     V = weighted(problem, U)
     P = problem.W @ V
     t = _runs(columns(V, P), U.shape)
@@ -184,12 +186,12 @@ def evaluated(problem: Problem, U: Array) -> tuple[State, Any]:
 
 
 def start(problem: Problem, U: Array) -> State:
-    """The state of memberships (n, r, k), by one product."""
+    """The state for memberships (n, r, k), computed with one product."""
     return evaluated(problem, U)[0]
 
 
 def _on(U: Array, values: ArrayLike) -> Any:
-    """Numbers of the runs in the library and on the device of ``U``."""
+    """One number per run, in the library and on the device of ``U``."""
     return namespace(U).asarray(np.array(values), device=device(U))
 
 
@@ -260,10 +262,10 @@ def _descend(problem: Problem, origin: Any, scale: Any, damping: Any) -> tuple[A
 def _panel(
     problem: Problem, rows: slice, old: Any, product: Array, S: Array, S_panel: Any, *runs: Array
 ) -> Any:
-    """New memberships of a panel, by k / 2 pair steps.
+    """New memberships of a panel after k / 2 pair steps.
 
-    A majoriser of the panel's own terms is added to the exact quadratic of all others. ``runs`` are
-    the scales and the damping.
+    The terms within the panel are majorised; all others are exact. ``runs`` holds the scales and
+    the damping.
     """
     xp = namespace(old)
     k, dtype = old.shape[2], old.dtype
@@ -280,7 +282,7 @@ def _panel(
 
 
 def _own(problem: Problem, rows: slice, U: Array, scale: Array) -> Any:
-    """What self pairs left out add to the slope of each row, as a factor of it, (rows, r, 1)."""
+    """Factor (rows, r, 1) on U by which excluded self pairs change the slope of each row."""
     xp = namespace(U)
     left, similarity = (xp.astype(part[rows], U.dtype) for part in problem.self_pairs())
     square = xp.sum(U * U, axis=2, keepdims=True)
@@ -309,14 +311,14 @@ def select(mask: Array, one: State, other: State) -> State:
 
 
 def best_run(run: loop.Run) -> loop.Run:
-    """The best of several runs that shared their passes, as one."""
+    """The best of several runs that shared their passes, as a single run."""
     best = loop.earliest_best(run.objective, larger=False)
     state = State(run.state.U[:, best : best + 1], run.state.scale[best : best + 1], np.ones(1))
     return run._replace(state=state, objective=run.objective[best], history=run.history[:, best])
 
 
 def baum_eagon_step(problem: Problem, state: State) -> tuple[State, Any]:
-    """u_ir <- u_ir (a n + [W U - a U S]_ir), rows divided by their sums (Baum and Eagon 1967)."""
+    """Update u_ir <- u_ir (a n + [W U - a U S]_ir), normalised by row (Baum and Eagon 1967)."""
     xp, U = namespace(state.U), state.U
     a = xp.astype(_on(U, state.scale), U.dtype)
     offset = a[None, :, None] * (problem.total - problem.exclude)
@@ -327,8 +329,8 @@ def baum_eagon_step(problem: Problem, state: State) -> tuple[State, Any]:
 
 
 def slopes(problem: Problem, state: State) -> Any:
-    """Half the gradient of f / (a v_i) by each row, a U S - W U without the self pairs left out,
-    (n, r, k).
+    """Half the gradient (n, r, k) of f / (a v_i) by each row: a U S - W U, without excluded self
+    pairs.
     """
     xp, U = namespace(state.U), state.U
     a = xp.astype(_on(U, state.scale), U.dtype)

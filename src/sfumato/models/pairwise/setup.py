@@ -1,5 +1,5 @@
-"""From evidence to the problem of the pairwise model: forms of the similarity, bounds, and starts
-that are given, random, spectral, or chosen on a sample.
+"""Setup of the pairwise model: forms of the similarity, bounds, and starts (given, random,
+spectral, or chosen on a sample).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ...similarity.operators import Factored
 from . import kernel
 from .evidence import Pairs
 
-# Objects of the sample on which starts are compared: a fixed number, and more for every cluster
+# Size of the sample on which starts are compared: a fixed number plus a number per cluster
 SAMPLE, PER_CLUSTER = 1000, 100
 
 Solve = Callable[[kernel.Problem, Any], loop.Run]
 
 
 def similarity(evidence: Evidence, k: int) -> Any:
-    """A dask array on its cluster, a dense CUDA array in panels; anything else as it is."""
+    """A dask array on its cluster, a dense CUDA array in panels; others are unchanged."""
     W, plain = evidence.W, evidence.weights is None and evidence.extra is None
     foreign = reader(W)
     if foreign is not None:
@@ -48,9 +48,9 @@ def similarity(evidence: Evidence, k: int) -> Any:
 
 
 def with_links(evidence: Evidence, known: Known, group: Any) -> Evidence:
-    """The evidence with pulls between linked objects.
+    """The evidence, with terms that pull linked objects together or apart.
 
-    By default a link weighs as much as all similarities of an object.
+    By default, a link has the weight of all similarities of an object.
     """
     if known.pairs is None:
         return evidence
@@ -61,7 +61,7 @@ def with_links(evidence: Evidence, known: Known, group: Any) -> Evidence:
 def problem(
     W: Any, evidence: Evidence, exclude: bool, scale: float | None, labels: Any
 ) -> kernel.Problem:
-    """The problem of this evidence; objects with known ``labels`` (g,) keep their memberships."""
+    """The problem for this evidence; objects with known ``labels`` (g,) keep their memberships."""
     v, held = evidence.weights, None if labels is None else labels >= 0
     if evidence.pairs is not None:
         if evidence.extra is not None:
@@ -69,7 +69,7 @@ def problem(
             W = evidence.W
         Q = evidence.pairs if v is None else evidence.pairs * (v[:, None] * v)
         if exclude:
-            # Of v^2 pairs of an object of weight v with itself, v are of a copy with itself.
+            # Of v^2 pairs of an object of weight v with itself, v pair a copy with itself.
             own = np.ones(len(Q)) if v is None else v * np.minimum(v, 1.0)
             left = own if evidence.self_pairs is None or v is None else v * evidence.self_pairs[0]
             Q = Q - np.diag(np.minimum(left * evidence.pairs.diagonal(), Q.diagonal()))
@@ -85,7 +85,7 @@ def problem(
 
 
 def _as_pairs(evidence: Evidence) -> Evidence:
-    """Links as measured pairs: the largest similarity, or 0, with the weight of the link."""
+    """Links as measured pairs: the largest similarity, or 0, weighted by the link."""
     links, unit = evidence.extra.toarray(), largest_entry(evidence.W)
     W = np.where(links > 0, unit, np.where(links < 0, 0.0, evidence.W))
     pairs = np.where(links != 0, np.abs(links) / unit, evidence.pairs)
@@ -93,17 +93,17 @@ def _as_pairs(evidence: Evidence) -> Evidence:
 
 
 def of_objects(U: np.ndarray, group: np.ndarray, size: int) -> np.ndarray:
-    """Starting memberships (g, r, k) of objects: the means of those of their rows (n, r, k)."""
+    """Starting memberships (g, r, k) of objects: means over their rows (n, r, k)."""
     total = np.zeros((size, *U.shape[1:]))
     np.add.at(total, group[group >= 0], U[group >= 0])
     return simplex.normalize(total)
 
 
 def lower_bound(W: Any, k: int) -> float:
-    """|W|^2 less the squares of its k largest positive eigenvalues."""
+    """|W|^2 minus the squares of the k largest positive eigenvalues."""
     A = Factored(W.factor) if isinstance(W, kernel.Low) else W
     A = A if isinstance(A, LinearOperator) else A.W
-    half = like(A, np.full(W.n, W.norm**-0.25, dtype=dtype_of(A)))  # a matrix of norm at most one
+    half = like(A, np.full(W.n, W.norm**-0.25, dtype=dtype_of(A)))  # of norm at most one
     values = to_numpy(leading_eigenvectors(Scaled(A, half), k, tol=1e-6).values) * W.norm**0.5
     return max(0.0, W.norm - float(np.square(np.clip(values, 0, None)).sum()))
 
@@ -111,24 +111,25 @@ def lower_bound(W: Any, k: int) -> float:
 def split_bound(W: np.ndarray, k: int) -> float:
     """Lower bound of  sum_{i != j} (w_ij - a u_i'u_j)^2  over all memberships.
 
-    Between two halves of the objects there is no diagonal, and a U_A U_B' has rank k: the squared
-    singular values of W_AB beyond the k largest stay. Pairs within a half are bounded likewise.
+    The block between two halves of the objects has no diagonal, and a U_A U_B' has rank k, so the
+    squared singular values of W_AB beyond the k largest remain. Pairs within a half are bounded in
+    the same way.
     """
 
     def tail(rows: np.ndarray) -> float:
-        # Every second object: consecutive ones may be of one cluster, with a block of low rank.
+        # Every second object, since consecutive ones may be in one cluster, with a low-rank block.
         first, second = rows[::2], rows[1::2]
         if second.size <= k:
             return 0.0
         values = np.linalg.svd(W[np.ix_(first, second)], compute_uv=False)
         return float(np.square(values[k:]).sum()) + tail(first) + tail(second)
 
-    # W is symmetric: the block between the halves stands in it twice.
+    # W is symmetric, so the block between the halves counts twice.
     return 2.0 * tail(np.arange(len(W)))
 
 
 def given(init: Any, n: int, k: int) -> np.ndarray:
-    """Memberships that the user gives, (n, runs, k), checked."""
+    """Checked memberships given by the user, (n, runs, k)."""
     try:
         U = np.asarray(init, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -160,7 +161,7 @@ def spectral(W: Any, weights: Any, k: int, rng: np.random.Generator) -> np.ndarr
 
 
 def on_device(U: np.ndarray, W: Any) -> Any:
-    """Memberships in the precision, the library and on the device of the similarity ``W``."""
+    """Memberships in the dtype, library and on the device of the similarity ``W``."""
     U = U.astype(dtype_of(W))
     inner = getattr(W, "factor", getattr(W, "W", W))
     if is_numpy(inner) or sp.issparse(inner):
@@ -171,8 +172,8 @@ def on_device(U: np.ndarray, W: Any) -> Any:
 def contest(
     problem: kernel.Problem, first: loop.Run, others: Callable[[], loop.Run], n_init: int
 ) -> loop.Run:
-    """The better of the ``first`` run and the ``others``, which run where they could be better."""
-    # No other start could explain more than this share of the squared similarities in addition.
+    """The better of the ``first`` run and the ``others``, which run only if worthwhile."""
+    # No other start could explain more than this additional share of the squared similarities.
     certified = first.objective <= 0.03 * kernel.squared_norm(problem)
     if n_init == 1 or (first.converged and certified):
         return first
@@ -184,8 +185,8 @@ def on_a_sample(
 ) -> Array | None:
     """The best of several starts on a sample of the objects, extended to all, (n, 1, k).
 
-    None where there are few objects, rows that a sample would empty (sparse ones), held objects or
-    links, or where the sample shows no more than noise.
+    None for few objects, sparse rows (which a sample would empty), held objects or links, or if the
+    sample shows only noise.
     """
     size = SAMPLE + PER_CLUSTER * k
     if problem.W.n < 2 * size or not _can_be_sampled(problem):
@@ -206,13 +207,13 @@ def on_a_sample(
         first = solved(spectral(part.W.W, part.weights, k, rng)[:, None])
         run = contest(part, first, random, n_init)
     explained, noise = kernel.explained(part, float(run.objective), k)
-    if explained <= 4.0 * noise:  # what clusters of noise explain, with a margin
+    if explained <= 4.0 * noise:  # explained by clusters of noise, with a margin
         return None
     return _extended(problem, rows, run.state)
 
 
 def _can_be_sampled(problem: kernel.Problem) -> bool:
-    """Whether a few rows and columns of the similarity are a similarity of the same kind."""
+    """Whether a part of the similarity is a similarity of the same form."""
     plain = problem.held is None and problem.linked is None and problem.left is None
     if isinstance(problem.W, kernel.Low):
         return plain and isinstance(problem.W.factor, np.ndarray)
@@ -220,7 +221,7 @@ def _can_be_sampled(problem: kernel.Problem) -> bool:
 
 
 def _extended(problem: kernel.Problem, rows: np.ndarray, state: kernel.State) -> Array:
-    """Memberships of all objects (n, 1, k), others by their mean similarity to the clusters."""
+    """Memberships (n, 1, k) of all objects; those not sampled are placed by mean similarity."""
     xp, known = namespace(state.U), state.U[:, 0, :]
     place = np.full(problem.W.n, rows.size)
     place[rows] = np.arange(rows.size)
