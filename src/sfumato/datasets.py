@@ -25,7 +25,6 @@ __all__ = [
     "load_iris",
     "load_wine",
     "make_block_similarity",
-    "make_circles",
     "make_gaussians",
     "make_labelings",
     "make_memberships",
@@ -236,37 +235,6 @@ def make_moons(
     upper = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     X = np.where(labels[:, None] == 0, upper, np.array([1.0, 0.5]) - upper)
     return Simulated(X + rng.normal(scale=noise, size=X.shape), one_hot(labels, 2), labels)
-
-
-@documented
-def make_circles(
-    n_objects: int = 300,
-    *,
-    factor: float = 0.5,
-    noise: float = 0.05,
-    random_state: RandomState = None,
-) -> Simulated:
-    """Features on two circles, the inner one of radius ``factor``, with as many objects on each.
-
-    Parameters
-    ----------
-    n_objects : int
-    factor : float
-        Radius of the inner circle; the outer one has radius 1.
-    %(simulated)s
-
-    Examples
-    --------
-    >>> from sfumato.datasets import make_circles
-    >>> make_circles(100, random_state=0).evidence.shape
-    (100, 2)
-    """
-    _check_counts(n_objects=n_objects)
-    _check_numbers(factor=factor, noise=noise)
-    rng = np.random.default_rng(random_state)
-    labels = rng.permutation(np.arange(n_objects) % 2)
-    angle = rng.uniform(0, 2 * np.pi, n_objects)
-    return _curve(rng, np.array([1.0, factor])[labels], angle, labels, 2, noise)
 
 
 def make_noise(

@@ -14,6 +14,7 @@ from ..array.text import plain
 from ..array.types import Array, Estimator
 from ..io import InputError, Table
 from ..io.columns import encoded_names
+from ..numerics.holes import Marginal, Patterns
 
 
 class Tuning(NamedTuple):
@@ -207,15 +208,9 @@ def fill_in(X: np.ndarray, fill: np.ndarray, joint: Joint | None) -> np.ndarray:
         return filled
     # a small ridge, so that collinear columns can be solved
     C = joint.covariance + 1e-6 * np.diag(np.diag(joint.covariance))
-    patterns, group = np.unique(absent, axis=0, return_inverse=True)
-    for place, gone in enumerate(patterns):
-        if not gone.any() or gone.all():
-            continue
-        rows, held = np.flatnonzero(group.ravel() == place), ~gone
-        slopes = np.linalg.solve(C[np.ix_(held, held)], C[np.ix_(held, gone)])
-        likely = joint.mean[gone] + (X[np.ix_(rows, held)] - joint.mean[held]) @ slopes
-        filled[np.ix_(rows, gone)] = np.clip(likely, joint.low[gone], joint.high[gone])
-    return filled
+    likely = Marginal.of(X, Patterns.of(X), joint.mean, C).expected()
+    some = absent & ~absent.all(axis=1, keepdims=True)
+    return np.where(some, np.clip(likely, joint.low, joint.high), filled)
 
 
 def scaled(values: Array, scaling: Scaling) -> Array:

@@ -7,17 +7,10 @@ Parameters may be arrays: one object then holds many priors, and ``data`` one da
 leading index. Missing values (NaN) are left out; the classes for vectors (``DirichletMultinomial``,
 ``NormalInverseWishart``) refuse vectors with missing entries.
 
-References: Gelman et al. (2013), Bayesian Data Analysis, 3rd edition, chapters 2 and 3; for
-``ParetoUniform`` DeGroot (1970), Optimal Statistical Decisions, section 9.7.
+Reference: Gelman et al. (2013), Bayesian Data Analysis, 3rd edition, chapters 2 and 3.
 """
 
-from .counts import (
-    BetaBinomial,
-    DirichletMultinomial,
-    GammaExponential,
-    GammaPoisson,
-    ParetoUniform,
-)
+from .counts import BetaBinomial, DirichletMultinomial
 from .normal import (
     Moments,
     NormalInverseGamma,
@@ -29,12 +22,9 @@ from .normal import (
 __all__ = [
     "BetaBinomial",
     "DirichletMultinomial",
-    "GammaExponential",
-    "GammaPoisson",
     "Moments",
     "NormalInverseGamma",
     "NormalInverseWishart",
     "NormalKnownMean",
     "NormalKnownVariance",
-    "ParetoUniform",
 ]

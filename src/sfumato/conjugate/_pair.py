@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import reprlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from numbers import Real
 from typing import Any, NamedTuple, Self
 
@@ -38,24 +38,17 @@ def as_numbers(value: object, name: str) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def check_finite(value: object, name: str, wanted: str = "finite") -> np.ndarray:
-    """``value`` as an array of at least one number, all finite."""
+def check_parameter(
+    value: object, name: str, *, above: float = -np.inf, most: float = 1e300
+) -> np.ndarray:
+    """``value`` as an array of numbers above ``above`` and small enough that sums stay finite."""
     array = as_numbers(value, name)
     if array.size == 0:
         raise ValueError(f"{name} is empty, of shape {array.shape}: give at least one number")
-    if not np.isfinite(array).all():
+    if not (np.isfinite(array) & (array > above)).all():
+        wanted = "finite" if above == -np.inf else f"greater than {above:g} and finite"
         raise ValueError(f"{name} must be {wanted}, got {reprlib.repr(value)}")
-    return array
-
-
-def check_positive(
-    value: object, name: str, *, above: float = 0.0, most: float = 1e300
-) -> np.ndarray:
-    """``value`` as an array of numbers above ``above`` and small enough that sums stay finite."""
-    array = check_finite(value, name, f"greater than {above:g} and finite")
-    if not (array > above).all():
-        raise ValueError(f"{name} must be greater than {above:g}, got {reprlib.repr(value)}")
-    if (array > most).any():
+    if (np.abs(array) > most).any():
         raise ValueError(
             f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: larger numbers do not "
             "add up"
@@ -63,9 +56,11 @@ def check_positive(
     return array
 
 
-def quantiles(distribution: Any, level: float, otherwise: Any = np.nan) -> tuple[Any, Any]:
+def quantiles(distribution: Any, level: float, otherwise: Any = np.nan) -> Any:
     """Ends of the equal-tailed interval; ``otherwise`` where scipy returns NaN."""
     level = check_number(level, "level", low=0, high=1, strict=True)
+    if isinstance(distribution, Joint):
+        return Joint(*(quantiles(marginal, level) for marginal in distribution))
     with np.errstate(all="ignore"):
         low, high = (np.asarray(distribution.ppf((1 + sign * level) / 2)) for sign in (-1, 1))
     return (
@@ -87,36 +82,50 @@ class Joint(NamedTuple):
     variance: Any
 
 
-@dataclass(frozen=True, eq=False)
-class Statistics:
-    """Weighted sums over observations; those of two data sets may be added."""
-
-    def __add__(self, other: Any) -> Self:
-        return type(self)(*(a + b for a, b in zip(self._parts(), other._parts(), strict=True)))
-
-    def _parts(self) -> list[Any]:
-        """The sums in order; the first is the weight or the number of events."""
-        return list(vars(self).values())
-
-
 class ConjugatePair(ABC):
     """A prior, and the likelihood under which data turn it into a posterior of the same class."""
 
     _event: dict[str, int] = {}  # dimensions that a parameter of one prior has; 0 by default
     _observation = 0  # dimensions of one observation; only single numbers may be missing
-    _statistics: type  # class of the sufficient statistics
+    _any_sign: tuple[str, ...] = ("mean", "center")  # parameters that need not be positive
+
+    def __post_init__(self) -> None:
+        self._freeze(
+            **{
+                name: check_parameter(value, name, above=-np.inf if name in self._any_sign else 0.0)
+                for name, value in self._parameters().items()
+            }
+        )
 
     @abstractmethod
     def _summarize(self, data: np.ndarray, weight: Weights) -> Any:
         """Sufficient statistics of checked data."""
 
+    @abstractmethod
     def _fits(self, statistics: Any) -> bool:
         """Whether ``statistics`` belong to this likelihood."""
-        return isinstance(statistics, self._statistics)
 
     @abstractmethod
     def _posterior_parameters(self, statistics: Any) -> dict[str, Any]:
         """Parameters of the posterior that differ from those of the prior."""
+
+    @property
+    @abstractmethod
+    def distribution(self) -> Any:
+        """Distribution of the parameter (scipy), or a pair of marginal distributions."""
+
+    def interval(self, level: float = 0.95) -> Any:
+        """Equal-tailed interval that holds the parameter with posterior probability ``level``; with
+        two unknowns a pair of intervals, each on its own.
+        """
+        return quantiles(self.distribution, level)
+
+    def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
+        """Parameters drawn from the distribution, of shape (size, ...)."""
+        shape, rng = as_shape(size) + self.batch_shape, as_generator(random_state)
+        with np.errstate(divide="ignore", over="ignore"):
+            drawn = np.asarray(self.distribution.rvs(size=shape, random_state=rng))
+        return np.minimum(drawn, np.finfo(np.float64).max)[()]  # clipped to the largest float
 
     def _log_normalizer(self) -> Any:
         """log Z of the prior."""
@@ -126,9 +135,9 @@ class ConjugatePair(ABC):
         """Log marginal likelihood without its parameter-free factor."""
         return self.update(statistics)._log_normalizer() - self._log_normalizer()
 
+    @abstractmethod
     def _log_base(self, data: np.ndarray, weight: np.ndarray) -> Any:
         """Weighted log of the parameter-free factor of the likelihood, for checked data."""
-        return np.zeros(weight.shape[:-1])
 
     def statistics(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
         """Sufficient statistics of the data; they add up.
@@ -140,15 +149,16 @@ class ConjugatePair(ABC):
         Returns
         -------
         statistics : object
-            Successes and failures (``BetaBinomial``), counts (..., d) (``DirichletMultinomial``),
-            or ``Moments`` (normal data).
+            Counts (..., d) of the categories, successes and failures of a ``BetaBinomial``, or
+            ``Moments`` of normal data.
         """
         return self._statistics_of(*self._check(data, weight))
 
     def _statistics_of(self, data: np.ndarray, weight: np.ndarray) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
             statistics = self._summarize(data, weight)
-        if not all(np.isfinite(part).all() for part in _parts(statistics)):
+        parts = statistics if isinstance(statistics, tuple) else (statistics,)
+        if not all(np.isfinite(part).all() for part in parts):
             raise ValueError(
                 f"data has values as large as {np.abs(data).max(initial=0.0):.0e} and weights up "
                 f"to {weight.max(initial=0.0):.0e}, "
@@ -156,7 +166,7 @@ class ConjugatePair(ABC):
             )
         return statistics
 
-    def update(self, statistics: ArrayLike) -> Self:
+    def update(self, statistics: Any) -> Self:
         """Posterior after data with these statistics.
 
         Parameters
@@ -173,8 +183,8 @@ class ConjugatePair(ABC):
                 f"statistics must be those of {name}, as {name}.statistics(data) gives them, got "
                 f"{reprlib.repr(statistics)}"
             )
-        leading = np.shape(_parts(statistics)[0])
-        leading = leading if isinstance(statistics, Statistics) else leading[:-1]
+        moments = isinstance(statistics, tuple)
+        leading = np.shape(statistics[0]) if moments else np.shape(statistics)[:-1]
         self._check_leading_shape(leading, "statistics")
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             parameters = self._parameters() | self._posterior_parameters(statistics)
@@ -269,10 +279,6 @@ class ConjugatePair(ABC):
     def _parameters(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
-    def _positive(self, *names: str) -> dict[str, np.ndarray]:
-        """The parameters of these names, checked to be positive numbers."""
-        return {name: check_positive(getattr(self, name), name) for name in names}
-
     def _freeze(self, **parameters: Any) -> None:
         """Store the parameters, broadcast to one leading shape and read-only."""
         shapes = {name: self._leading(name, value) for name, value in parameters.items()}
@@ -335,30 +341,6 @@ class ConjugatePair(ABC):
                 f"({', '.join(map(str, self.batch_shape))}, {tail}), or ({tail}) for the same "
                 "data under every prior"
             ) from error
-
-
-class ScalarPair(ConjugatePair):
-    """A pair whose unknown parameter is a single number."""
-
-    @property
-    @abstractmethod
-    def distribution(self) -> Any:
-        """Distribution of the parameter (scipy)."""
-
-    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Equal-tailed interval that holds the parameter with posterior probability ``level``."""
-        return quantiles(self.distribution, level)
-
-    def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
-        """Parameters drawn from the distribution, of shape (size, ...)."""
-        shape, rng = as_shape(size) + self.batch_shape, as_generator(random_state)
-        with np.errstate(divide="ignore", over="ignore"):
-            drawn = np.asarray(self.distribution.rvs(size=shape, random_state=rng))
-        return np.minimum(drawn, np.finfo(np.float64).max)[()]  # clipped to the largest float
-
-
-def _parts(statistics: Any) -> list[Any]:
-    return statistics._parts() if isinstance(statistics, Statistics) else [statistics]
 
 
 def _require_finite(values: ArrayLike, name: str) -> Any:

@@ -4,9 +4,8 @@ mean and covariance.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -14,23 +13,12 @@ from scipy.special import gammaln
 
 from ..array.types import Array, ArrayLike, RandomState
 from ..array.validation import as_generator
-from ._pair import (
-    ConjugatePair,
-    Joint,
-    ScalarPair,
-    Size,
-    Statistics,
-    as_shape,
-    check_finite,
-    check_positive,
-    quantiles,
-)
+from ._pair import ConjugatePair, Joint, Size, as_shape, check_parameter
 
 LOG_2PI = float(np.log(2 * np.pi))
 
 
-@dataclass(frozen=True, eq=False)
-class Moments(Statistics):
+class Moments(NamedTuple):
     """Weight, mean and scatter about the mean of a data set.
 
     ``a + b`` has the moments of both data sets together.
@@ -49,11 +37,7 @@ class Moments(Statistics):
     mean: Any
     scatter: Any
 
-    def __post_init__(self) -> None:
-        for name, part in vars(self).items():
-            object.__setattr__(self, name, np.asarray(part, dtype=np.float64))
-
-    def __add__(self, other: Moments) -> Moments:
+    def __add__(self, other: Moments) -> Moments:  # type: ignore[override]
         # Merging by differences of means loses no digits far from the origin, unlike sums of
         # squares.
         count, mean, scatter = pull(self.count, self.mean, other)
@@ -84,7 +68,7 @@ def pull(kappa: Array, mean: Array, data: Moments) -> tuple[Any, Any, Any]:
     """
     total, gap = kappa + data.count, data.mean - mean
     share = data.count / np.where(total > 0, total, 1.0)
-    if data.mean.ndim == data.count.ndim:
+    if np.ndim(data.mean) == np.ndim(data.count):
         return total, mean + share * gap, data.scatter + kappa * share * gap**2
     square = (kappa * share)[..., None, None] * gap[..., :, None] * gap[..., None, :]
     return total, mean + share[..., None] * gap, data.scatter + square
@@ -108,7 +92,7 @@ class _Normal(ConjugatePair):
     def _fits(self, statistics: Any) -> bool:
         return (
             isinstance(statistics, Moments)
-            and statistics.mean.ndim - statistics.count.ndim == self._observation
+            and np.ndim(statistics.mean) - np.ndim(statistics.count) == self._observation
         )
 
     def _log_base(self, data: np.ndarray, weight: Any) -> Any:
@@ -116,21 +100,8 @@ class _Normal(ConjugatePair):
         return -0.5 * LOG_2PI * width * weight.sum(axis=-1)
 
 
-class _JointPair(_Normal):
-    """A pair whose unknown parameters are a mean and a variance or covariance matrix."""
-
-    @property
-    @abstractmethod
-    def distribution(self) -> Joint:
-        """Marginal distributions of the parameters (scipy)."""
-
-    def interval(self, level: float = 0.95) -> Joint:
-        """Equal-tailed intervals (low, high) of mean and variance, each by itself."""
-        return Joint(*(quantiles(marginal, level) for marginal in self.distribution))
-
-
 @dataclass(frozen=True, eq=False)
-class NormalKnownVariance(_Normal, ScalarPair):
+class NormalKnownVariance(_Normal):
     """Normal prior on the mean of normal data of known variance.
 
     mu ~ N(mean, variance), y ~ N(mu, noise). The posterior precision is 1/variance + n/noise; the
@@ -156,10 +127,6 @@ class NormalKnownVariance(_Normal, ScalarPair):
     mean: Any = 0.0
     variance: Any = 1.0
     noise: Any = 1.0
-
-    def __post_init__(self) -> None:
-        mean = check_finite(self.mean, "mean")
-        self._freeze(mean=mean, **self._positive("variance", "noise"))
 
     def _posterior_parameters(self, statistics: Moments) -> dict[str, Any]:
         _, mean, _ = pull(self.noise / self.variance, self.mean, statistics)
@@ -187,7 +154,7 @@ class NormalKnownVariance(_Normal, ScalarPair):
 
 
 @dataclass(frozen=True, eq=False)
-class NormalKnownMean(_Normal, ScalarPair):
+class NormalKnownMean(_Normal):
     """Inverse gamma prior on the variance of normal data of known mean.
 
     s2 ~ InverseGamma(shape, scale),  y ~ N(center, s2);  posterior InverseGamma(shape + n/2, scale
@@ -211,10 +178,6 @@ class NormalKnownMean(_Normal, ScalarPair):
     shape: Any = 1.0
     scale: Any = 1.0
     center: Any = 0.0
-
-    def __post_init__(self) -> None:
-        center = check_finite(self.center, "center")
-        self._freeze(**self._positive("shape", "scale"), center=center)
 
     def _posterior_parameters(self, statistics: Moments) -> dict[str, Any]:
         square = statistics.scatter + statistics.count * (statistics.mean - self.center) ** 2
@@ -244,7 +207,7 @@ class NormalKnownMean(_Normal, ScalarPair):
 
 
 @dataclass(frozen=True, eq=False)
-class NormalInverseGamma(_JointPair):
+class NormalInverseGamma(_Normal):
     """Prior on mean and variance of normal data.
 
     s2 ~ InverseGamma(shape, scale),  mu | s2 ~ N(mean, s2 / kappa),  y ~ N(mu, s2). With n
@@ -273,10 +236,6 @@ class NormalInverseGamma(_JointPair):
     kappa: Any = 1.0
     shape: Any = 1.0
     scale: Any = 1.0
-
-    def __post_init__(self) -> None:
-        mean = check_finite(self.mean, "mean")
-        self._freeze(mean=mean, **self._positive("kappa", "shape", "scale"))
 
     def _posterior_parameters(self, statistics: Moments) -> dict[str, Any]:
         kappa, mean, square = pull(self.kappa, self.mean, statistics)
@@ -321,7 +280,7 @@ class NormalInverseGamma(_JointPair):
 
 
 @dataclass(frozen=True, eq=False)
-class NormalInverseWishart(_JointPair):
+class NormalInverseWishart(_Normal):
     """Prior on mean and covariance of normal vectors.
 
     Sigma ~ InverseWishart(df, scale),  mu | Sigma ~ N(mean, Sigma / kappa),  y ~ N(mu, Sigma). With
@@ -355,9 +314,10 @@ class NormalInverseWishart(_JointPair):
     scale: Any
     _event = {"mean": 1, "scale": 2}
     _observation = 1
+    _any_sign = ("mean", "scale")
 
     def __post_init__(self) -> None:
-        mean, scale = check_finite(self.mean, "mean"), check_finite(self.scale, "scale")
+        mean, scale = (check_parameter(getattr(self, name), name) for name in self._any_sign)
         if mean.ndim == 0 or scale.ndim < 2 or scale.shape[-2:] != (mean.shape[-1],) * 2:
             raise ValueError(
                 f"mean (d,) and scale (d, d) must agree, got shapes {mean.shape} and {scale.shape}"
@@ -374,8 +334,9 @@ class NormalInverseWishart(_JointPair):
             raise ValueError(
                 "scale must be positive definite: add a small multiple of the identity"
             ) from error
-        df = check_positive(self.df, "df", above=mean.shape[-1] - 1.0)
-        self._freeze(mean=mean, **self._positive("kappa"), df=df, scale=scale)
+        check_parameter(self.df, "df", above=mean.shape[-1] - 1.0)
+        object.__setattr__(self, "scale", scale)
+        super().__post_init__()
 
     def _check(self, data: Any, weight: Any) -> Any:
         data, weight = super()._check(data, weight)

@@ -11,7 +11,7 @@ import numpy as np
 from distributed import Future, wait
 from scipy.sparse.linalg import LinearOperator
 
-from ..models.pairwise.evidence import panels
+from ..models.pairwise.panels import panels
 from ._cluster import check_array, client, floating, pinned, same, submit
 
 

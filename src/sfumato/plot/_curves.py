@@ -306,7 +306,7 @@ def conjugate(
     posterior = prior.posterior(data)
     if not hasattr(posterior, "distribution") or np.ndim(posterior.mean) != 0:
         raise ValueError(
-            "prior must be on one number (BetaBinomial, GammaPoisson, NormalKnownVariance, ...), "
+            "prior must be on one number (BetaBinomial, NormalKnownVariance or NormalKnownMean), "
             f"got {prior!r}"
         )
     if grid is None:

@@ -3,12 +3,15 @@
     minimise  J = sum_ij w_i u_ij^m d_ij,   d_ij = |x_i - c_j|^2,   rows of U on the simplex, m >= 1
     u_ij ~ d_ij^(-1/(m - 1)),     c_j = sum_i w_i u_ij^m x_i / sum_i w_i u_ij^m
 
-With the best U, an object costs k^(1 - m) times the power mean of order -1/(m - 1) of its
-distances. The code works with that mean, which neither overflows for m near 1 nor vanishes for
-large m. For m = 1 it is the smallest distance: every object belongs to its nearest center, as in
-k-means. Variants: Gustafson and Kessel (1979), d_ij = (x - c_j)' A_j (x - c_j) with det A_j = 1;
-entropy (Li and Mukaidono 1995), sum w u d + t sum w u log u, so u = softmax(-d / t); noise (Dave
-1991), one more cluster at the same distance from every object.
+With the best U, an object costs  k^(1 - m)  times the power mean of its distances of order -1/(m -
+1): the code works with that mean, which neither overflows for m near 1 nor vanishes for m large.
+For m = 1 it is the least distance: every object belongs to its nearest center, as in k-means.
+Variants: Gustafson and Kessel (1979), d_ij = (x - c_j)' A_j (x - c_j) with det A_j = 1; entropy (Li
+and Mukaidono 1995),  sum w u d + t sum w u log u,  so u = softmax(-d / t); noise (Dave 1991), one
+more cluster at the same distance from every object. Where values are missing (NaN) distances are
+over the p' others and raised by p / p' (Hathaway and Bezdek 2001), which is linear in
+
+    z(x) = (|x|^2, x, which are there) p / p'                  kind "partial"
 """
 
 from __future__ import annotations
@@ -27,10 +30,18 @@ from ...numerics import distances
 
 
 class State(NamedTuple):
-    """Centers (k, d) and, for ellipsoids, matrices (k, d, d) of determinant one."""
+    """Centers (k, d) and, for ellipsoids, matrices (k, d, d) of determinant one; the last
+    memberships of linked rows, from which the next ones begin.
+    """
 
     centers: np.ndarray
     metrics: np.ndarray | None = None
+    linked: np.ndarray | None = None
+
+    @property
+    def kind(self) -> str:
+        """Kind of features, where none is missing."""
+        return "spherical" if self.metrics is None else "full"
 
 
 class Stats(NamedTuple):
@@ -87,12 +98,23 @@ class Distances(NamedTuple):
         return self.kind == "spherical" and self.rule.powers
 
 
-def ready(state: State, rule: Rule) -> Distances:
-    """Quantities of a state needed in a pass."""
-    centers, metrics = state
-    k = len(centers)
-    kind = "spherical" if metrics is None else "full"
-    rows = distances.coefficients(centers, np.ones(k) if metrics is None else metrics, kind)
+def features(X: Any, kind: str) -> Any:
+    """z(x) (q, b) of every column of ``X`` (d, b); missing values are there of kind "partial"."""
+    if kind != "partial":
+        return distances.features(X, kind)
+    there = ~np.isnan(X)
+    whole, share = np.where(there, X, 0.0), len(X) / np.maximum(there.sum(axis=0), 1)
+    return np.concatenate([np.sum(whole * whole, axis=0)[None], whole, there]) * share
+
+
+def ready(state: State, rule: Rule, kind: str = "") -> Distances:
+    """What a pass over features of this kind needs of a state."""
+    centers, metrics, _ = state
+    k, kind = len(centers), kind or state.kind
+    if kind == "partial":
+        rows = np.hstack([np.ones((k, 1)), -2.0 * centers, centers * centers])
+    else:
+        rows = distances.coefficients(centers, np.ones(k) if metrics is None else metrics, kind)
     if rule.noise is not None:
         rows = np.vstack([rows, np.zeros((1, rows.shape[1]))])
         rows[k, 0] = rule.noise
@@ -193,7 +215,7 @@ def whole_run(
     """A run in one native call, if there are few enough objects; else None."""
     q, n = Z.shape
     few = n * q * len(state.centers) <= 2**19 and Z.dtype == np.float64  # less than a millisecond
-    if not few or state.metrics is not None or not rule.powers:
+    if not few or not rule.powers:
         return None
     noise = np.nan if rule.noise is None else rule.noise
     rounding = 4.0 * float(np.finfo(np.float64).eps) * q
@@ -214,16 +236,19 @@ def memberships(Z: Any, ready: Distances) -> Any:
     return xp.astype(U.T, Z.dtype)
 
 
-def update(stats: Stats, state: State) -> State:
+def update(stats: Stats, state: State, kind: str = "") -> State:
     """Best centers (and metrics); clusters without mass do not move."""
-    k, d = state.centers.shape
-    kind = "spherical" if state.metrics is None else "full"
-    mass, first, second = distances.moments(stats.sums, d, kind)
+    d = state.centers.shape[1]
+    form = "diag" if kind == "partial" else state.kind
+    mass, first, second = distances.moments(stats.sums, d, form)
+    # Of every feature by itself where values are missing.
+    mass = second if kind == "partial" else mass[:, None]
     alive = mass > 0
     mass = np.where(alive, mass, 1.0)
-    centers = np.where(alive[:, None], first / mass[:, None], state.centers)
+    centers = np.where(alive, first / mass, state.centers)
     if state.metrics is None:
         return State(centers)
+    alive, mass = alive[:, 0], mass[:, 0]
     scatter = second / mass[:, None, None] - centers[:, :, None] * centers[:, None, :]
     rounding = 64.0 * float(np.finfo(float).eps) * (1.0 + np.sum(centers**2, axis=1, keepdims=True))
     metrics = np.where(alive[:, None, None], _metrics(scatter, rounding), state.metrics)

@@ -18,7 +18,7 @@ from numpy.polynomial import polynomial as poly
 
 from ...numerics import simplex
 from . import kernel
-from .kernel import Problem, fitted_scale, objective, squared_norm, weighted
+from .kernel import Problem, fitted_scale, objective, weighted
 
 
 class GradientState(NamedTuple):
@@ -54,14 +54,13 @@ def gradient_step(problem: Problem, state: GradientState) -> tuple[GradientState
     D = simplex.project(U + length.astype(U.dtype)[None, :, None] * R) - U
     Q = (problem.W @ weighted(problem, D)).reshape(D.shape)
     steps, values, scales = np.empty((3, U.shape[1]))
-    norm = squared_norm(problem)
     for run in range(len(steps)):
         of_run = (A[:, run].astype(np.float64, copy=False) for A in (U, D, P, Q))
         t, q = polynomials(problem, *of_run)
         steps[run] = s = _best_step(problem.scale, t, q)
         t_s, q_s = np.atleast_1d(poly.polyval(s, t)), np.atleast_1d(poly.polyval(s, q))
         scales[run] = fitted_scale(problem, t_s, q_s)[0]
-        values[run] = objective(t_s, q_s, norm, scales[run])[0]
+        values[run] = objective(t_s, q_s, problem.square, scales[run])[0]
     along = steps.astype(U.dtype)[None, :, None]
     U_new, age = U + along * D, age + 1
     if age >= 25:  # the recursion accumulates errors

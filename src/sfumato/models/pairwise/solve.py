@@ -1,95 +1,119 @@
-"""Setup of the pairwise model: forms of the similarity, bounds, and starts (given, random,
-spectral, or chosen on a sample).
-"""
+"""The pairwise model by the best of several starts: given, random, spectral, or from a sample."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from contextlib import nullcontext
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator
 
-from ...array.arrays import device, is_numpy, namespace, optional_module, reader, to_numpy
-from ...array.types import Array
-from ...data.constraints import Known
-from ...engine import loop
-from ...engine.similarity_evidence import Evidence, largest_entry
+from ...array.arrays import device, is_numpy, namespace, to_numpy
+from ...array.rows import one_blas_thread
+from ...array.types import Array, Weights
+from ...array.validation import as_generator
+from ...data.constraints import match_columns
+from ...engine import acceleration, loop
 from ...numerics import simplex
-from ...numerics.eigen import leading_eigenvectors
 from ...numerics.kmeans import soft_assignment, spectral_start
-from ...numerics.operators import Scaled, degrees, dtype_of, like, magnitudes, normalized_operator
-from ...similarity.operators import Factored
-from . import kernel
-from .evidence import Pairs
+from ...numerics.operators import degrees, dtype_of, magnitudes, normalized_operator
+from . import gradient, kernel, panels
 
 # Size of the sample on which starts are compared: a fixed number plus a number per cluster
 SAMPLE, PER_CLUSTER = 1000, 100
 
-Solve = Callable[[kernel.Problem, Any], loop.Run]
+Solve = Callable[[Any, Any], loop.Run]  # of a problem and memberships (n, r, k)
 
 
-def similarity(evidence: Evidence, k: int) -> Any:
-    """A dask array on its cluster, a dense CUDA array in panels; others are unchanged."""
-    W, plain = evidence.W, evidence.weights is None and evidence.extra is None
-    foreign = reader(W)
-    if foreign is not None:
-        if not plain:
-            raise ValueError(
-                "a dask similarity takes no sample_weight and no constraints: give an array, or "
-                "drop them"
-            )
-        return foreign.Similarity(W)
-    if not getattr(W, "is_cuda", False) or not plain:
-        return W
-    gpu = optional_module(__package__, "cuda")
-    return gpu.Panels(W) if gpu is not None and gpu.Panels.fits(W, k) else W
+class Settings(NamedTuple):
+    """Starts, sweeps at most, the relative decrease at which to stop, and the random seed."""
+
+    n_init: int
+    max_iter: int
+    tol: float
+    random_state: Any
 
 
-def with_links(evidence: Evidence, known: Known, group: Any) -> Evidence:
-    """The evidence, with terms that pull linked objects together or apart.
+def best_of_starts(
+    problem: kernel.Problem,
+    W: Any,
+    k: int,
+    settings: Settings,
+    init: Any = None,
+    labels: Any = None,
+    group: Any = None,
+    solver: str = "coordinate",
+) -> loop.Run:
+    """The best of the starts, for the similarity ``W`` of the problem.
 
-    By default, a link has the weight of all similarities of an object.
+    With many objects the starts of a matrix compete on a sample, and the best one goes on with all;
+    where there is no sample, or the similarity has a factor, the spectral start is of all. ``init``
+    are memberships of rows, which ``group`` (n,) makes objects; of some the ``labels`` are known.
     """
-    if known.pairs is None:
-        return evidence
-    size, unit = evidence.W.shape[0], largest_entry(evidence.W)
-    return evidence._replace(extra=known.similarities(group, size, float(size), unit))
+    rng, n, n_init = as_generator(settings.random_state), problem.W.n, settings.n_init
+    factored = isinstance(problem.W, kernel.Low)
+    solve: Solve = partial(descend, settings, solver)
+
+    def solved(U: np.ndarray) -> loop.Run:
+        return kernel.best_run(solve(problem, on_device(_matched(U, labels), W)))
+
+    def others() -> loop.Run:
+        extended = sampled() if factored else None
+        if extended is None:
+            return solved(simplex.draw(rng, (n, n_init - 1, k)))
+        return kernel.best_run(solve(problem, extended))
+
+    with one_blas_thread() if factored else nullcontext():  # thin products: threads only wait
+        if init is not None:
+            U = given(init, n if group is None else group.size, k)
+            return solved(U if group is None else of_objects(U, group, n))
+        if k >= n:
+            return solved(simplex.draw(rng, (n, n_init, k)))
+        sampled = partial(on_a_sample, problem, k, n_init, rng, solve)
+        extended = None if factored or n_init == 1 else sampled()
+        if extended is not None:
+            return kernel.best_run(solve(problem, extended))
+        first = solved(spectral(W, problem.weights, k, rng)[:, None])
+        return contest(problem, first, others, n_init)
 
 
-def problem(
-    W: Any, evidence: Evidence, exclude: bool, scale: float | None, labels: Any
-) -> kernel.Problem:
-    """The problem for this evidence; objects with known ``labels`` (g,) keep their memberships."""
-    v, held = evidence.weights, None if labels is None else labels >= 0
-    if evidence.pairs is not None:
-        if evidence.extra is not None:
-            evidence = _as_pairs(evidence)
-            W = evidence.W
-        Q = evidence.pairs if v is None else evidence.pairs * (v[:, None] * v)
-        if exclude:
-            # Of v^2 pairs of an object of weight v with itself, v pair a copy with itself.
-            own = np.ones(len(Q)) if v is None else v * np.minimum(v, 1.0)
-            left = own if evidence.self_pairs is None or v is None else v * evidence.self_pairs[0]
-            Q = Q - np.diag(np.minimum(left * evidence.pairs.diagonal(), Q.diagonal()))
-        return kernel.Problem(Pairs(np.asarray(W), Q, held), False, scale, held=held)
-    left, form = evidence.self_pairs if exclude else None, kernel.as_evidence(W)
-    if evidence.extra is not None and isinstance(form, kernel.Implicit):
-        raise ValueError(
-            "cannot_link, labels and weights of must_link need a similarity that is an array, "
-            "sparse or factored"
-        )
-    fitted = kernel.Problem(form, exclude, scale, v, held, linked=evidence.extra)
-    return fitted if left is None else fitted._replace(left=left[0], left_similarity=left[1])
+def run_of_factor(
+    Z: np.ndarray, settings: Settings, exclude: bool, init: Any = None, weights: Weights = None
+) -> loop.Run:
+    """The best run in k clusters for the similarity Z Z' of objects with rows Z (n, k)."""
+    problem = kernel.Problem(kernel.Low(Z), exclude, None, weights)
+    return best_of_starts(problem, problem.W, Z.shape[1], settings, init)
 
 
-def _as_pairs(evidence: Evidence) -> Evidence:
-    """Links as measured pairs: the largest similarity, or 0, weighted by the link."""
-    links, unit = evidence.extra.toarray(), largest_entry(evidence.W)
-    W = np.where(links > 0, unit, np.where(links < 0, 0.0, evidence.W))
-    pairs = np.where(links != 0, np.abs(links) / unit, evidence.pairs)
-    return evidence._replace(W=W, pairs=pairs, extra=None)
+def descend(settings: Settings, solver: str, problem: kernel.Problem, U: Any) -> loop.Run:
+    """The run from memberships (n, r, k), of all starts at once."""
+    floor = 1e-2 * problem.W.norm
+    # float32 cannot resolve smaller changes.
+    tol = max(settings.tol, 2e-5) if dtype_of(problem.W) == np.float32 else settings.tol
+    # A start that needs more than fifty sweeps to catch up is given up.
+    limits: Any = {"max_iter": settings.max_iter, "tol": tol, "horizon": 50}
+    limits["relative_to"] = lambda f: np.maximum(f, floor)
+    iterate: Any = partial(loop.iterate, **limits)
+    if solver == "baum-eagon":
+        return iterate(partial(kernel.baum_eagon_step, problem), kernel.start(problem, U))
+    if isinstance(problem.W, kernel.Implicit):
+        return iterate(partial(gradient.gradient_step, problem), gradient.start(problem, U))
+    step = kernel.coordinate_step if kernel.takes(problem.W) else panels.step
+    accelerated = acceleration.Extrapolation.accelerate(
+        partial(step, problem), kernel.combine, kernel.select
+    )
+    run = iterate(accelerated, acceleration.Extrapolation(kernel.start(problem, U)))
+    return run._replace(state=run.state.settled)
+
+
+def _matched(U: np.ndarray, labels: Any) -> np.ndarray:
+    """Starts (n, runs, k) with columns matched to the known labels."""
+    if labels is not None:
+        for start in range(U.shape[1]):
+            U[:, start] = match_columns(U[:, start], labels)
+    return U
 
 
 def of_objects(U: np.ndarray, group: np.ndarray, size: int) -> np.ndarray:
@@ -97,35 +121,6 @@ def of_objects(U: np.ndarray, group: np.ndarray, size: int) -> np.ndarray:
     total = np.zeros((size, *U.shape[1:]))
     np.add.at(total, group[group >= 0], U[group >= 0])
     return simplex.normalize(total)
-
-
-def lower_bound(W: Any, k: int) -> float:
-    """|W|^2 minus the squares of the k largest positive eigenvalues."""
-    A = Factored(W.factor) if isinstance(W, kernel.Low) else W
-    A = A if isinstance(A, LinearOperator) else A.W
-    half = like(A, np.full(W.n, W.norm**-0.25, dtype=dtype_of(A)))  # of norm at most one
-    values = to_numpy(leading_eigenvectors(Scaled(A, half), k, tol=1e-6).values) * W.norm**0.5
-    return max(0.0, W.norm - float(np.square(np.clip(values, 0, None)).sum()))
-
-
-def split_bound(W: np.ndarray, k: int) -> float:
-    """Lower bound of  sum_{i != j} (w_ij - a u_i'u_j)^2  over all memberships.
-
-    The block between two halves of the objects has no diagonal, and a U_A U_B' has rank k, so the
-    squared singular values of W_AB beyond the k largest remain. Pairs within a half are bounded in
-    the same way.
-    """
-
-    def tail(rows: np.ndarray) -> float:
-        # Every second object, since consecutive ones may be in one cluster, with a low-rank block.
-        first, second = rows[::2], rows[1::2]
-        if second.size <= k:
-            return 0.0
-        values = np.linalg.svd(W[np.ix_(first, second)], compute_uv=False)
-        return float(np.square(values[k:]).sum()) + tail(first) + tail(second)
-
-    # W is symmetric, so the block between the halves counts twice.
-    return 2.0 * tail(np.arange(len(W)))
 
 
 def given(init: Any, n: int, k: int) -> np.ndarray:
@@ -174,7 +169,7 @@ def contest(
 ) -> loop.Run:
     """The better of the ``first`` run and the ``others``, which run only if worthwhile."""
     # No other start could explain more than this additional share of the squared similarities.
-    certified = first.objective <= 0.03 * kernel.squared_norm(problem)
+    certified = first.objective <= 0.03 * problem.square
     if n_init == 1 or (first.converged and certified):
         return first
     return loop.best([first, others()], larger=False)
@@ -193,7 +188,7 @@ def on_a_sample(
         return None
     rows = np.sort(rng.choice(problem.W.n, size, replace=False))
     weights = None if problem.weights is None else problem.weights[rows]
-    part = problem._replace(W=problem.W.part(rows), weights=weights)
+    part = kernel.Problem(problem.W.part(rows), problem.exclude, problem.scale, weights)
 
     def solved(U: np.ndarray) -> loop.Run:
         return kernel.best_run(solve(part, on_device(U, part.W)))
