@@ -60,7 +60,7 @@ _COMPONENT = re.compile(
 
 
 def on_one_scale(table: Table, request: Request, estimator: Estimator, terminal: Terminal) -> Table:
-    """The table with missing cells filled in and columns scaled where the model needs it."""
+    """The table with missing values filled in and columns scaled, if the model needs it."""
     original, table = table, _as_they_are(table, request.model)
     if request.model == "mixed-mixture" and table.fields is not None and estimator.columns is None:
         kinds = {place: _distribution(column) for place, column in enumerate(table.used)}
@@ -80,7 +80,7 @@ def on_one_scale(table: Table, request: Request, estimator: Estimator, terminal:
 
 
 def _as_they_are(table: Table, model: str) -> Table:
-    """The table with codes for categories, for the model that takes them; else unchanged."""
+    """The table with categories as codes, for models that take them; otherwise unchanged."""
     if model != "mixed-mixture" or table.fields is None:
         return table
     values = encode_columns(table.used, one_hot=False)
@@ -88,7 +88,7 @@ def _as_they_are(table: Table, model: str) -> Table:
 
 
 def _distribution(column: Column) -> str:
-    """The distribution that a column is given within clusters."""
+    """Distribution used for a column within clusters."""
     if column.kind in ("category", "yes/no"):
         return "categorical" if column.kind == "category" else "binary"
     values = _present(column)
@@ -100,10 +100,10 @@ def _distribution(column: Column) -> str:
 
 
 def set_aside(table: Table) -> list[str]:
-    """Sentences on the columns: which are clustered, as what, and which are not."""
+    """Sentences about the columns: which are clustered, in which form, and which are left out."""
     fields = [column for column in table.fields or [] if column.name != table.id_column]
     if all(column.used and column.kind == "number" and not column.note for column in fields):
-        return []  # nothing is to be said of a table of plain numbers
+        return []  # a table of plain numbers needs no remark
     titles = ("numbers", "yes and no are read as 1 and 0", "categories", "set aside")
     said: dict[str, list[str]] = {title: [] for title in titles}
     for c in fields:
@@ -114,12 +114,12 @@ def set_aside(table: Table) -> list[str]:
 
 
 def with_class(classes: Sequence[str]) -> np.ndarray:
-    """Which objects (n,) have a known class: an empty cell, NA and the like are none."""
+    """Mask (n,) of the objects with a known class; an empty cell, NA etc. mean unknown."""
     return np.array([str(name).strip().lower() not in NO_WORD for name in classes], dtype=bool)
 
 
 def _labelings(table: Table) -> list[str]:
-    """What the columns are, where each is a clustering."""
+    """A sentence about columns that are labelings; empty for other tables."""
     if table.label_names is None:
         return []
     unseen = (np.asarray(table.values) < 0).sum(axis=0)
@@ -137,7 +137,7 @@ def _some(names: list[str]) -> str:
 
 
 def roles_of_fitted(held: dict[str, Any], id_column: str | None) -> Roles:
-    """How to read new objects for a fitted model, from what its summary keeps of the input."""
+    """Roles for reading new objects, from what the summary of a fitted model keeps."""
     used = [how for how in held.get("fields") or [] if how["used"]]
     if not used:
         return Roles(id=id_column, labels=held["labels"] is not None, keep=tuple(held["columns"]))
@@ -146,7 +146,7 @@ def roles_of_fitted(held: dict[str, Any], id_column: str | None) -> Roles:
 
 
 def as_fitted(table: Table, held: dict[str, Any], model: str, terminal: Terminal) -> Any:
-    """The values of new objects on the scale of the fitted ones."""
+    """Values of new objects, on the scale of the fitted ones."""
     causes: dict[str, list[str]] = {}
     for column in table.fields or []:
         if column.note:
@@ -161,7 +161,7 @@ def as_fitted(table: Table, held: dict[str, Any], model: str, terminal: Terminal
 def prepare(
     estimator: Estimator, table: Table, model: str, labels: bool
 ) -> tuple[Any, dict[str, Any]]:
-    """What ``fit`` takes: the evidence, and classes and weights where the model wants them."""
+    """Arguments of ``fit``: the data, and classes and weights if the model takes them."""
     accepted = inspect.signature(estimator.fit).parameters
     extra: dict[str, Any] = {}
     if table.weights is not None:
@@ -223,7 +223,7 @@ def advice(table: Table) -> list[str]:
         few = 2 <= len(distinct) <= TUNING.codes and distinct.tolist() != [0.0, 1.0]
         if whole and few and column.name not in classes:
             coded.append(column.name)
-        # without repeats, and too large to be ranks
+        # no repeated values, and too large for ranks
         repeated = len(distinct) < len(values) or len(values) <= READING.categories
         if whole and not repeated and np.abs(values).min() >= 1000:
             unique.append(column.name)
@@ -301,7 +301,7 @@ def _repeated(table: Table) -> list[str]:
 
 
 def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
-    """A sentence where one of several columns alone tells nearly every object's cluster."""
+    """A sentence if one of several columns determines the cluster of nearly every object."""
     from sklearn.tree import DecisionTreeClassifier
 
     k = len(np.unique(labels))
@@ -326,11 +326,11 @@ def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
 
 
 def agreement_of_resamples(estimator: Estimator, table: Table, seed: int) -> float | None:
-    """Agreement of resamples with the fit; None where they cannot be drawn or fitted."""
+    """Agreement of resamples with the fit; None if they cannot be drawn or fitted."""
     from ..selection import stability
 
     clusters = estimator.n_clusters_ - (getattr(estimator, "noise", None) is not None)
-    # fewer than ten objects per cluster would not show the clusters again
+    # with fewer than ten objects per cluster, resamples would not show the clusters again
     if estimator.needs_classes or clusters < 2 or table.values.shape[0] < 10 * clusters:
         return None
     with warnings.catch_warnings():

@@ -2,8 +2,7 @@
 
     log evidence = log Z(posterior) - log Z(prior) + sum of weight * log h(x)
 
-with  Z  the integral of the unnormalised prior and  h  the part of the likelihood that holds no
-parameter.
+where Z is the integral of the unnormalised prior and h the parameter-free factor of the likelihood.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def as_numbers(value: object, name: str) -> np.ndarray:
 def check_parameter(
     value: object, name: str, *, above: float = -np.inf, most: float = 1e300
 ) -> np.ndarray:
-    """``value`` as an array of numbers greater than ``above``; a few of them have a finite sum."""
+    """``value`` as an array of numbers above ``above`` and small enough that sums stay finite."""
     array = as_numbers(value, name)
     if array.size == 0:
         raise ValueError(f"{name} is empty, of shape {array.shape}: give at least one number")
@@ -58,7 +57,7 @@ def check_parameter(
 
 
 def quantiles(distribution: Any, level: float, otherwise: Any = np.nan) -> Any:
-    """Ends of the equal-tailed interval; ``otherwise`` where it is too narrow for scipy."""
+    """Ends of the equal-tailed interval; ``otherwise`` where scipy returns NaN."""
     level = check_number(level, "level", low=0, high=1, strict=True)
     if isinstance(distribution, Joint):
         return Joint(*(quantiles(marginal, level) for marginal in distribution))
@@ -71,23 +70,23 @@ def quantiles(distribution: Any, level: float, otherwise: Any = np.nan) -> Any:
 
 
 def as_shape(size: Size) -> tuple[int, ...]:
-    """``size`` as in NumPy: nothing, a number or a shape."""
+    """``size`` as a shape: () for None, (size,) for a number."""
     parts = () if size is None else size if isinstance(size, (tuple, list)) else (size,)
     return tuple(check_number(part, "size", low=0, integer=True) for part in parts)
 
 
 class Joint(NamedTuple):
-    """One thing for each of two parameters: the mean, and the variance (or covariance matrix)."""
+    """A pair of values: one for the mean and one for the variance (or covariance matrix)."""
 
     mean: Any
     variance: Any
 
 
 class ConjugatePair(ABC):
-    """A prior that data of its likelihood turn into a posterior of the same class."""
+    """A prior, and the likelihood under which data turn it into a posterior of the same class."""
 
-    _event: dict[str, int] = {}  # dimensions of a parameter that belong to one prior; 0 unless said
-    _observation = 0  # dimensions of one observation; single numbers may be missing
+    _event: dict[str, int] = {}  # dimensions that a parameter of one prior has; 0 by default
+    _observation = 0  # dimensions of one observation; only single numbers may be missing
     _any_sign: tuple[str, ...] = ("mean", "center")  # parameters that need not be positive
 
     def __post_init__(self) -> None:
@@ -104,11 +103,11 @@ class ConjugatePair(ABC):
 
     @abstractmethod
     def _fits(self, statistics: Any) -> bool:
-        """Whether these are statistics of this likelihood."""
+        """Whether ``statistics`` belong to this likelihood."""
 
     @abstractmethod
     def _posterior_parameters(self, statistics: Any) -> dict[str, Any]:
-        """Parameters of the posterior, those that stay as they are left out."""
+        """Parameters of the posterior that differ from those of the prior."""
 
     @property
     @abstractmethod
@@ -126,19 +125,19 @@ class ConjugatePair(ABC):
         shape, rng = as_shape(size) + self.batch_shape, as_generator(random_state)
         with np.errstate(divide="ignore", over="ignore"):
             drawn = np.asarray(self.distribution.rvs(size=shape, random_state=rng))
-        return np.minimum(drawn, np.finfo(np.float64).max)[()]  # as large as numbers go
+        return np.minimum(drawn, np.finfo(np.float64).max)[()]  # clipped to the largest float
 
     def _log_normalizer(self) -> Any:
         """log Z of the prior."""
         raise NotImplementedError
 
     def _log_ratio(self, statistics: Any) -> Any:
-        """Log of the expected likelihood, without its parameter-free part."""
+        """Log marginal likelihood without its parameter-free factor."""
         return self.update(statistics)._log_normalizer() - self._log_normalizer()
 
     @abstractmethod
     def _log_base(self, data: np.ndarray, weight: np.ndarray) -> Any:
-        """Weighted sum of the log likelihood's parameter-free part, for checked data."""
+        """Weighted log of the parameter-free factor of the likelihood, for checked data."""
 
     def statistics(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
         """Sufficient statistics of the data; they add up.
@@ -213,7 +212,7 @@ class ConjugatePair(ABC):
         return self.update(self.statistics(data, weight))
 
     def log_predictive(self, data: ArrayLike) -> Any:
-        """Log predictive density (or probability) (..., n) of each observation on its own; 0 where
+        """Log predictive density (or probability) (..., n) of each single observation; 0 where
         missing.
 
         Parameters
@@ -225,7 +224,7 @@ class ConjugatePair(ABC):
             return _require_finite(self._log_predictive(data, weight), "log_predictive")
 
     def _log_predictive(self, data: np.ndarray, weight: np.ndarray) -> Any:
-        """The evidence of checked observations, each as a data set of its own."""
+        """Evidence of checked observations, each taken as a separate data set."""
         each = type(self)(
             **{
                 name: np.expand_dims(value, np.ndim(value) - self._event.get(name, 0))
@@ -236,7 +235,7 @@ class ConjugatePair(ABC):
         return each._log_ratio(each._summarize(data, weight)) + each._log_base(data, weight)
 
     def log_evidence(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
-        """Log probability (...) of each data set with the parameters integrated out.
+        """Log probability (...) of each data set, with the parameters integrated out.
 
         Parameters
         ----------
@@ -260,7 +259,7 @@ class ConjugatePair(ABC):
         return hash((type(self), *(np.asarray(value).tobytes() for value in values)))
 
     def __getitem__(self, index: object) -> Self:
-        """The priors at ``index`` of the leading shape."""
+        """The priors selected by ``index`` along the leading axes."""
         return type(self)(**{name: value[index] for name, value in self._parameters().items()})
 
     @property
@@ -296,7 +295,7 @@ class ConjugatePair(ABC):
             object.__setattr__(self, name, array[()] if array.ndim == 0 else array)
 
     def _check(self, data: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Data and weights of one leading shape, both zero where a number is missing."""
+        """Data and weights with the same leading shape, set to zero where a value is missing."""
         data = as_numbers(data, "data")
         if data.ndim <= self._observation:
             what = "(..., n)" if not self._observation else "(..., n, d)"
@@ -331,7 +330,7 @@ class ConjugatePair(ABC):
         return data, weight
 
     def _check_leading_shape(self, leading: tuple[int, ...], name: str) -> None:
-        """Refuse data sets that cannot be told apart as one for each prior."""
+        """Refuse data whose leading shape does not broadcast with that of the priors."""
         try:
             np.broadcast_shapes(leading, self.batch_shape)
         except ValueError as error:

@@ -59,7 +59,7 @@ class BetaBinomial(_CountsPair):
     a, b : float or array of shape (...), default=1.0
         Prior successes and failures.
     trials : int or array of shape (...), default=1
-        Trials of each observation; 1 for yes or no.
+        Number of trials of each observation; 1 for yes-or-no data.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class BetaBinomial(_CountsPair):
 
     @property
     def mode(self) -> Any:
-        """Most probable value; NaN where a = b <= 1: a flat density, or two equal peaks."""
+        """Most probable value; NaN if a = b <= 1: the density is flat or has two peaks."""
         return _peak(self._counts)[..., 0][()]
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
@@ -195,12 +195,12 @@ class DirichletMultinomial(_CountsPair):
     def mode(self) -> Any:
         """Most probable probabilities (..., d); 0 where the concentration is 1 or less.
 
-        Where all are, it is the corner of the largest, and NaN if several are largest.
+        If all are, the mode is the corner of the largest one, or NaN if several are equally large.
         """
         return _peak(self.concentration)
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Equal-tailed interval of each probability on its own, (..., d) low and high."""
+        """Equal-tailed interval of each single probability, low and high of shape (..., d)."""
         rest = self.concentration.sum(axis=-1, keepdims=True) - self.concentration
         each = stats.beta(self.concentration, np.maximum(rest, np.finfo(float).tiny))
         return quantiles(each, level, self.mean)
@@ -212,24 +212,24 @@ class DirichletMultinomial(_CountsPair):
         gamma = rng.standard_gamma(self.concentration, size=shape)
         reached = rng.random(gamma.shape[:-1] + (1,)) < np.cumsum(self.mean, axis=-1)
         reached[..., -1] = True
-        corner = reached & (np.cumsum(reached, axis=-1) == 1)  # what small concentrations tend to
+        corner = reached & (np.cumsum(reached, axis=-1) == 1)  # limit of small concentrations
         return _shares(np.where((gamma > 0).any(axis=-1, keepdims=True), gamma, corner))
 
     def predictive(self, total: ArrayLike = 1) -> Any:
-        """Dirichlet-multinomial (scipy) of the next row with sum ``total``; for a single prior."""
+        """Dirichlet-multinomial distribution (scipy) of the next counts with sum ``total``."""
         self._require_single("predictive")
         total = check_number(total, "total", low=0, integer=True)
         return stats.dirichlet_multinomial(self.concentration, total)
 
 
 def _shares(concentration: np.ndarray) -> np.ndarray:
-    """Numbers divided by their sum over the last axis, which may overflow or vanish."""
+    """Entries divided by their sum over the last axis, safe against overflow and underflow."""
     shares = concentration / concentration.max(axis=-1, keepdims=True)
     return shares / shares.sum(axis=-1, keepdims=True)
 
 
 def _peak(concentration: np.ndarray) -> np.ndarray:
-    """Mode of a Dirichlet: shares of the excess over 1, else the corner of the largest, or NaN."""
+    """Mode of a Dirichlet: excess over 1, normalised; else the corner of the largest, or NaN."""
     excess = np.maximum(concentration - 1, 0.0)
     inner = (excess > 0).any(axis=-1, keepdims=True)
     largest = concentration == concentration.max(axis=-1, keepdims=True)
@@ -239,6 +239,6 @@ def _peak(concentration: np.ndarray) -> np.ndarray:
 
 def _log_rise(a: ArrayLike, z: Any) -> Any:
     """log Gamma(a + z) - log Gamma(a), accurate also where a is much larger than z."""
-    # The difference of two log gammas loses all digits for a large a; the beta function does not.
+    # For large a the difference of two log gammas loses all digits; the beta function does not.
     some = np.where(z > 0, z, 1.0)
     return np.where(z > 0, gammaln(some) - betaln(a, some), 0.0)

@@ -1,5 +1,5 @@
-"""Normal data: numbers with unknown mean, unknown variance or both, and vectors with unknown mean
-and covariance.
+"""Pairs for normal numbers with unknown mean, variance or both, and for normal vectors with unknown
+mean and covariance.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ LOG_2PI = float(np.log(2 * np.pi))
 
 
 class Moments(NamedTuple):
-    """Weight, mean and scatter about the mean of some data.
+    """Weight, mean and scatter about the mean of a data set.
 
-    ``a + b`` are the moments of both together.
+    ``a + b`` has the moments of both data sets together.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Moments(NamedTuple):
     mean : array of shape (...) or (..., d)
         Zero where the count is zero.
     scatter : array of shape (...) or (..., d, d)
-        Weighted sum of squares (of outer products) about the mean.
+        Weighted sum of squares (or of outer products) about the mean.
     """
 
     count: Any
@@ -38,8 +38,8 @@ class Moments(NamedTuple):
     scatter: Any
 
     def __add__(self, other: Moments) -> Moments:  # type: ignore[override]
-        # Merging by differences of means does not cancel far from the origin, as sums of squares
-        # would.
+        # Merging by differences of means loses no digits far from the origin, unlike sums of
+        # squares.
         count, mean, scatter = pull(self.count, self.mean, other)
         return Moments(count, mean, self.scatter + scatter)
 
@@ -49,7 +49,7 @@ def moments(x: np.ndarray, weight: np.ndarray, *, vectors: bool) -> Moments:
     x, w, count = x if vectors else x[..., None], weight[..., None], weight.sum(axis=-1)
     total = np.where(count > 0, count, 1.0)[..., None]
     mean = (w * x).sum(axis=-2) / total
-    # The mean of what is left makes the mean exact to the last bit or two.
+    # Adding the mean of the residuals corrects rounding errors.
     mean = mean + (w * (x - mean[..., None, :])).sum(axis=-2) / total
     centred = x - mean[..., None, :]
     scatter = np.swapaxes(centred * w, -1, -2) @ centred
@@ -61,7 +61,7 @@ def moments(x: np.ndarray, weight: np.ndarray, *, vectors: bool) -> Moments:
 
 
 def pull(kappa: Array, mean: Array, data: Moments) -> tuple[Any, Any, Any]:
-    """Posterior kappa and mean, and what data and prior disagree by: the addition to the scale.
+    """Posterior kappa and mean, and the scale added by the distance between data and prior mean.
 
     kappa' = kappa + count,  mean' = mean + count (xbar - mean) / kappa',
     scatter + (kappa count / kappa') (xbar - mean)(xbar - mean)'.
@@ -104,15 +104,15 @@ class _Normal(ConjugatePair):
 class NormalKnownVariance(_Normal):
     """Normal prior on the mean of normal data of known variance.
 
-    mu ~ N(mean, variance),  y ~ N(mu, noise);  the posterior precision is 1/variance + n/noise, the
-    posterior mean the precision-weighted mean of prior and data.
+    mu ~ N(mean, variance), y ~ N(mu, noise). The posterior precision is 1/variance + n/noise; the
+    posterior mean is the precision-weighted mean of prior and data.
 
     Parameters
     ----------
     mean : float or array of shape (...), default=0.0
         Expected value of the unknown mean.
     variance : float or array of shape (...), default=1.0
-        How uncertain the unknown mean is.
+        Prior variance of the unknown mean.
     noise : float or array of shape (...), default=1.0
         Known variance of an observation.
 
@@ -220,7 +220,7 @@ class NormalInverseGamma(_Normal):
     mean : float or array of shape (...), default=0.0
         Expected mean.
     kappa : float or array of shape (...), default=1.0
-        How many observations the prior mean is worth.
+        Weight of the prior mean, in observations.
     shape, scale : float or array of shape (...), default=1.0
         Parameters of the inverse gamma distribution of the variance.
 
@@ -261,10 +261,10 @@ class NormalInverseGamma(_Normal):
         return Joint(self.mean, self.scale / (self.shape + 1.5))
 
     def sample(self, size: Size = None, random_state: RandomState = None) -> Joint:
-        """Pairs of mean and variance drawn together, each of shape (size, ...)."""
+        """Pairs of mean and variance from their joint distribution, each of shape (size, ...)."""
         rng = as_generator(random_state)
         size = as_shape(size) + self.batch_shape
-        with np.errstate(divide="ignore", over="ignore"):  # a tiny shape: as large as numbers go
+        with np.errstate(divide="ignore", over="ignore"):  # clipped below
             draws = self.scale / rng.gamma(self.shape, size=size)
         variance = np.minimum(draws, np.finfo(np.float64).max)
         return Joint(rng.normal(self.mean, np.sqrt(variance / self.kappa), size=size), variance)
@@ -292,11 +292,11 @@ class NormalInverseWishart(_Normal):
     mean : array of shape (..., d)
         Expected mean.
     kappa : float or array of shape (...)
-        How many observations the prior mean is worth.
+        Weight of the prior mean, in observations.
     df : float or array of shape (...)
         Degrees of freedom, more than d - 1; the expected covariance is scale / (df - d - 1).
     scale : array of shape (..., d, d)
-        Symmetric, positive definite; scipy's ``invwishart(df, scale)``.
+        Symmetric and positive definite, as in scipy's ``invwishart(df, scale)``.
 
     Examples
     --------
@@ -362,7 +362,7 @@ class NormalInverseWishart(_Normal):
 
     @property
     def distribution(self) -> Joint:
-        """Student t of each mean and inverse gamma of each variance, by coordinate (scipy)."""
+        """Marginal distributions (scipy): Student t of each mean, inverse gamma of variances."""
         d = self.mean.shape[-1]
         freedom, kappa = (np.asarray(value)[..., None] for value in (self.df - d + 1, self.kappa))
         diagonal = _diagonal(self.scale)
@@ -378,7 +378,7 @@ class NormalInverseWishart(_Normal):
         return Joint(self.mean, self.scale / total[..., None, None])
 
     def sample(self, size: Size = None, random_state: RandomState = None) -> Joint:
-        """Means (size, ..., d) and covariances (size, ..., d, d) drawn together."""
+        """Means (size, ..., d) and covariances (size, ..., d, d) from their joint distribution."""
         rng, d = as_generator(random_state), self.scale.shape[-1]
         shape = as_shape(size) + self.batch_shape
         # Bartlett's decomposition: with scale = C C' the covariance is R R', R = C A^-T, where
@@ -395,7 +395,7 @@ class NormalInverseWishart(_Normal):
         return Joint(mean, root @ turned)
 
     def _student(self) -> tuple[Any, Any]:
-        """Degrees of freedom and shape matrix of the predictive."""
+        """Degrees of freedom and shape matrix of the predictive distribution."""
         df = np.asarray(self.df - self.mean.shape[-1] + 1)
         factor = np.asarray((self.kappa + 1) / (self.kappa * df))
         return df, self.scale * factor[..., None, None]

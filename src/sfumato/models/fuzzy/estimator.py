@@ -155,17 +155,17 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
-            Features; NaN means missing: distances are over the values that are there, raised to all
-            features [5]_.
+            Features. Missing values are NaN: distances are computed from the other values and
+            rescaled to all features [5]_.
         %(partial_labels)s
         %(sample_weight)s
         must_link : array of shape (m, 2) or (m, 3), optional
             Pairs of rows that belong together: they share one row of memberships. With a third
-            column of weights q, a pair costs q v sum_{j != h} u_ij**m u_lh**m instead, v the mean
-            distance of the objects to their mean.
+            column of weights q, a pair instead costs q v sum_{j != h} u_ij**m u_lh**m, where v is
+            the mean distance of the objects to their mean.
         cannot_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong apart: a pair costs q v sum_j u_ij**m u_lj**m, q the third
-            column; without it labels keep them apart wherever that can be done for all.
+            Pairs of rows that belong apart. With weights q in a third column, a pair costs q v
+            sum_j u_ij**m u_lj**m; without weights, labels keep all pairs apart if that is possible.
         """
         self._forget()
         if isinstance(self.n_clusters, str) or np.ndim(self.n_clusters):
@@ -202,7 +202,8 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
                 )
             self._kind = "partial"
         self._coordinates = measure(plain, per_feature=False, mix=False, centre=centre)
-        # Positive even if all objects are equal, so that temperature and noise distance are.
+        # Positive even if all objects are equal, so that temperature and noise distance are
+        # positive.
         unit = max(float(self._coordinates.variances.sum()), 1e-12)
         rows = Rows(points, weights, view=partial(self._seen, kind=self._kind))
         rows = rows if self._full else rows.kept()
@@ -253,7 +254,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     def score(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Minus the objective per unit of weight at the fitted centers: higher is better."""
+        """Minus the objective at the fitted centers, per unit of weight; higher is better."""
         rows, ready = self._new(X, sample_weight)
         total = weight_of(rows)
         stats = rows.sum(lambda block, weights: self._summarize(block, weights, ready))
@@ -287,7 +288,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     @property
     def _full(self) -> bool:
-        """Whether clusters have ellipsoids of their own."""
+        """Whether every cluster has its own ellipsoid."""
         return isinstance(self.metric, str) and self.metric == "mahalanobis"
 
     @property
@@ -315,8 +316,8 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     def _rule_of(
         self, unit: float, width: int, sample: Callable[[], tuple[np.ndarray, np.ndarray]]
     ) -> kernel.Rule:
-        """How distances, of mean ``unit``, become memberships; ``sample()`` gives rows of ``width``
-        numbers and weights for the choice of the fuzzifier.
+        """The rule that turns distances (of mean ``unit``) into memberships. ``sample()`` gives
+        rows of length ``width`` and their weights, from which the fuzzifier is chosen.
         """
         noise = None if self.noise is None else self.noise**2 * unit
         if self.entropy is not None:
@@ -384,7 +385,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         return self._few if self._linked is None else None  # links are of all objects
 
     def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
-        # Every start from given centers would be the same.
+        # All starts from given centers would be equal.
         return super()._runs(rows, seeds if self.init is None else seeds[:1], total)
 
     def _run(self, rows: Rows, state: kernel.State, total: float) -> loop.Run:
@@ -463,7 +464,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         return run._replace(state=kernel.State(centers[order], metrics, linked))
 
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:
-        # The kernel works with power means of distances, see its formulas.
+        # The kernel works with power means of distances; see its formulas.
         factor = self._rule.factor(self._state.centers.shape[0] + (self.noise is not None))
         return objective * factor / self._coordinates.scale[0] ** 2
 
@@ -491,10 +492,11 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
             )
 
     def _indistinct(self, total: float) -> float:
-        """Squared distance under which two centers count as one.
+        """Squared distance below which two centers count as one.
 
-        Along the direction between them, memberships that centers at a squared distance g give to
-        objects at a mean distance D differ by a factor of about  1 + sqrt(2 g / ((m - 1) D)).
+        For centers at a squared distance g and objects at a mean distance D, the two memberships of
+        an object in the direction between the centers differ by a factor of about 1 + sqrt(2 g /
+        ((m - 1) D)).
         """
         least = 1e-8 * float(self._coordinates.variances.sum())
         if self.entropy is not None or self._full:

@@ -24,15 +24,15 @@ from ...numerics.eigen import leading_eigenvectors
 
 
 class Tuning(NamedTuple):
-    """Numbers of the choice of a fuzzifier, and of the warning that centers coincide."""
+    """Constants for the choice of a fuzzifier, and for the warning about coinciding centers."""
 
     classical: float = 2.0  # the usual value, and the largest one that is chosen
-    sample: int = 2000  # objects that are looked at, as in the structure test
-    most_clusters: int = 100  # of k-means: so many leave little more than the clusters
-    n_starts: int = 2  # of k-means: a start that joins two clusters would raise the answer
+    sample: int = 2000  # number of objects to look at, as in the structure test
+    most_clusters: int = 100  # largest number of clusters for k-means
+    n_starts: int = 2  # a start that joins two clusters gives too large a value
     n_steps: int = 10
-    # Relative difference of the memberships that two centers give under which they count as one:
-    # in one normal cloud in 5 to 50 features all are under 0.05.
+    # Relative difference of the memberships from two centers below which they count as one. For one
+    # normal cluster in 5 to 50 features, all differences are below 0.05.
     alike: float = 0.1
 
 
@@ -47,7 +47,7 @@ def fuzzifier_of(largest: float) -> float:
 
 
 def least(width: int) -> float:
-    """The least fuzzifier that ``choose`` may give for objects of ``width`` numbers."""
+    """Smallest fuzzifier that ``choose`` may return for rows of length ``width``."""
     return fuzzifier_of(1.0 / max(width, 1))  # no eigenvalue is less than the mean of all
 
 
@@ -69,7 +69,7 @@ def choose(
     if ellipsoids:
         R = seeding.whiten(R, w)
     squares = np.einsum("ij,ij->i", R, R)
-    # Copies of one object have no direction from their center, only rounding errors.
+    # The direction between an object and an equal center is only rounding error.
     away = (w > 0) & (squares > 1e-20 * squares.max(initial=0.0))
     if not away.any():
         return TUNING.classical
@@ -78,7 +78,7 @@ def choose(
 
 
 def _residuals(X: np.ndarray, weights: np.ndarray, k: int, cap: float) -> np.ndarray:
-    """Differences of the objects from their centers, in the better of some runs of k-means."""
+    """Differences (n, d) between objects and their centers in the best of several k-means runs."""
     rng, found = np.random.default_rng(0), []
     for _ in range(TUNING.n_starts if k > 1 else 1):
         centers = seeding.kmeans_plus_plus(X, weights, k, rng, cap=cap)
@@ -93,6 +93,6 @@ def _residuals(X: np.ndarray, weights: np.ndarray, k: int, cap: float) -> np.nda
 def _largest(Y: np.ndarray) -> float:
     """The largest eigenvalue of Y'Y, whose trace is one."""
     F = Y.T @ Y if Y.shape[0] >= Y.shape[1] else Y @ Y.T
-    if len(F) <= 64:  # LAPACK then takes less time than its callers
+    if len(F) <= 64:  # LAPACK is fast enough here
         return float(np.linalg.eigvalsh(F)[-1])
     return float(leading_eigenvectors(F, 1, tol=1e-6).values[0])

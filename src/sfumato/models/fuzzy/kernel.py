@@ -45,14 +45,14 @@ class State(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """Weighted sums of z(x) (k, q), and the objective of the state they were taken at."""
+    """Weighted sums of z(x) (k, q), and the objective of the state at which they were computed."""
 
     sums: np.ndarray
     objective: float
 
 
 class Rule(NamedTuple):
-    """Fuzzifier, temperature (replaces it), and squared distance of the noise cluster."""
+    """Fuzzifier, temperature (replaces it if given), and squared distance of the noise cluster."""
 
     fuzzifier: float
     temperature: float | None = None
@@ -60,7 +60,7 @@ class Rule(NamedTuple):
 
     @property
     def hard(self) -> bool:
-        """Whether every object belongs to its nearest center alone."""
+        """Whether every object belongs only to its nearest center."""
         return self.temperature is None and self.fuzzifier == 1.0
 
     @property
@@ -69,32 +69,32 @@ class Rule(NamedTuple):
         return self.temperature is None and not self.hard
 
     def factor(self, columns: int) -> float:
-        """What an objective is times the power means of distances to so many clusters."""
+        """Ratio of the objective to the power means of distances, for this many clusters."""
         return 1.0 if self.temperature is not None else columns ** (1.0 - self.fuzzifier)
 
 
 class Distances(NamedTuple):
-    """A state as a pass needs it: coefficients (k, q) of the distances, noise last."""
+    """Quantities of a state needed in a pass: coefficients (k, q) of the distances, noise last."""
 
     rows: np.ndarray
     centers: np.ndarray
     kind: str
     rule: Rule
-    extent: float  # the largest squared norm of a center
-    gap: float  # the least squared distance between two
+    extent: float  # largest squared norm of a center
+    gap: float  # smallest squared distance between two centers
 
     def rounding(self, double: bool) -> float:
-        """Bound on the rounding error of a squared distance to a center that an object sits on."""
+        """Bound on the rounding error of a squared distance near zero."""
         eps = float(np.finfo(np.float64 if double else np.float32).eps)
         return 4.0 * eps * self.rows.shape[1] * self.extent
 
     def fine(self, double: bool) -> bool:
-        """Whether numbers of this precision tell the nearest centers apart."""
+        """Whether this precision distinguishes the nearest centers."""
         return double or self.rounding(False) < 1e-3 * self.gap
 
     @property
     def fused(self) -> bool:
-        """Whether kernels that read objects once can make the sums."""
+        """Whether the sums can be made by a kernel that reads objects only once."""
         return self.kind == "spherical" and self.rule.powers
 
 
@@ -124,12 +124,12 @@ def ready(state: State, rule: Rule, kind: str = "") -> Distances:
 
 
 def least_gap(centers: np.ndarray) -> float:
-    """The least squared distance between two centers; infinite for one."""
+    """Smallest squared distance between two centers; infinite for one center."""
     return float(pdist(centers, "sqeuclidean").min(initial=np.inf))
 
 
 def squared_distances(Z: Any, ready: Distances) -> Any:
-    """Squared distances (k, b) of z(x), raised by what rounding could take; never zero."""
+    """Squared distances (k, b) of z(x), plus a bound on their rounding error; never zero."""
     xp = namespace(Z)
     rows, floor = ready.rows.copy(), ready.rounding(Z.dtype == xp.float64)
     rows[:, 0] += floor
@@ -138,7 +138,7 @@ def squared_distances(Z: Any, ready: Distances) -> Any:
 
 
 def precise(Z: Array, ready: Distances) -> Any:
-    """``Z``, made again in float64 where float32 cannot tell the nearest centers apart."""
+    """``Z``, recomputed in float64 if float32 cannot distinguish the nearest centers."""
     xp = namespace(Z)
     if ready.fine(Z.dtype == xp.float64):
         return Z
@@ -174,7 +174,7 @@ def share(D: Array, rule: Rule) -> tuple[Any, Any]:
 
 
 def pull(D: np.ndarray, weights: Array, rule: Rule) -> tuple[Any, Any]:
-    """Weights w u^m (k, b) of the objects in the means, and costs (b,); overwrites ``D``."""
+    """Weights w u^m (k, b) of the objects in the means, and their costs (b,); overwrites ``D``."""
     if rule.temperature is None and rule.fuzzifier == 2.0:
         A = inplace("reciprocal", D)
         total = namespace(A).sum(A, axis=0)
@@ -212,9 +212,9 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
 def whole_run(
     Z: np.ndarray, weights: np.ndarray | None, state: State, rule: Rule, max_iter: int, tol: float
 ) -> Callable[[], loop.Run] | None:
-    """A run in one native call, for objects so few that it pays; else None."""
+    """A run in one native call, if there are few enough objects; else None."""
     q, n = Z.shape
-    few = n * q * len(state.centers) <= 2**19 and Z.dtype == np.float64  # under a millisecond
+    few = n * q * len(state.centers) <= 2**19 and Z.dtype == np.float64  # less than a millisecond
     if not few or not rule.powers:
         return None
     noise = np.nan if rule.noise is None else rule.noise
@@ -230,14 +230,14 @@ def whole_run(
 
 
 def memberships(Z: Any, ready: Distances) -> Any:
-    """Memberships (b, k) of the columns of ``Z``, the noise cluster last, in the type of ``Z``."""
+    """Memberships (b, k) of the columns of ``Z``, noise cluster last, in the dtype of ``Z``."""
     xp = namespace(Z)
     U, _ = share(squared_distances(precise(Z, ready), ready), ready.rule)
     return xp.astype(U.T, Z.dtype)
 
 
 def update(stats: Stats, state: State, kind: str = "") -> State:
-    """The best centers (and metrics); a cluster that lost its mass stays where it is."""
+    """Best centers (and metrics); clusters without mass do not move."""
     d = state.centers.shape[1]
     form = "diag" if kind == "partial" else state.kind
     mass, first, second = distances.moments(stats.sums, d, form)
@@ -272,7 +272,7 @@ def pack(state: State) -> np.ndarray:
 
 
 def unpack(vector: np.ndarray, like: State) -> State:
-    """The state that ``pack`` made a vector of."""
+    """The state that ``pack`` turned into a vector."""
     k, d = like.centers.shape
     centers = vector[: k * d].reshape(k, d)
     if like.metrics is None:
@@ -280,5 +280,5 @@ def unpack(vector: np.ndarray, like: State) -> State:
     metrics = distances.from_cholesky_coordinates(vector[k * d :].reshape(k, -1), d)
     sign, logarithm = np.linalg.slogdet(metrics)
     if (sign <= 0).any() or not np.isfinite(logarithm).all():
-        return like  # the step led to matrices that cannot be told from singular ones
+        return like  # the step gave matrices that are numerically singular
     return State(centers, metrics / np.exp(logarithm / d)[:, None, None])

@@ -29,7 +29,7 @@ class LinkedRows(NamedTuple):
 
     @property
     def labelled(self) -> bool:
-        """Whether clusters are numbered by labels."""
+        """Whether labels determine the order of the clusters."""
         return bool((self.links.labels >= 0).any())
 
     def numbered(self, state: State, ready: Distances) -> State:
@@ -50,13 +50,13 @@ class LinkedRows(NamedTuple):
 
 
 def power(U: np.ndarray, rule: Rule) -> np.ndarray:
-    """u^m, or u with the entropy rule."""
+    """u^m, or u under the entropy rule."""
     return U if rule.temperature is not None else U**rule.fuzzifier
 
 
 def _share(D: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
     """Best memberships for distances (n, k), and what each object costs."""
-    # Of every row by itself, for pulls may be large; one over it is still a number.
+    # A floor for each row, since links may dominate; its reciprocal must be finite.
     floor = np.maximum(1e-15 * D.max(axis=1, keepdims=True, initial=0.0), 1e-290)
     U, costs = share(np.ascontiguousarray((D + floor).T), rule)
     return U.T, costs * rule.factor(D.shape[1])
@@ -65,9 +65,9 @@ def _share(D: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
 def _linked(
     rows: LinkedRows, D: np.ndarray, rule: Rule, start: np.ndarray | None
 ) -> tuple[np.ndarray, float]:
-    """Memberships of the linked rows, and what they cost."""
+    """Memberships of the linked rows, and their cost."""
     links, w = rows.links, rows.weights
-    # Rows that must be together have one row of memberships, for their mean distance.
+    # Must-linked rows have one row of memberships, for their mean distance.
     mass = np.maximum(np.bincount(links.unit, w), np.finfo(float).tiny)
     mean = links.of_units(w[:, None] * D) / mass[:, None]
     U, costs = _share(mean, rule)
@@ -78,19 +78,19 @@ def _linked(
     if start is not None:
         start = start[np.unique(links.unit, return_index=True)[1]]
     penalty = 0.0
-    for at, own_pull in links.pieces:  # all pieces of one size together
-        with np.errstate(over="ignore"):  # rows without weight go where their links pull
+    for at, own_pull in links.pieces:  # all connected groups of one size at once
+        with np.errstate(over="ignore"):  # rows without weight only follow their links
             pull = np.clip(own_pull * rows.unit / mass[at][:, :, None], -1e150, 1e150)
         begin = None if start is None else start[at]
         U[at], costs[at] = _of_pieces(mean[at], pull, rule, links.labels[at] >= 0, U[at], begin)
         P = power(U[at], rule)
-        # Every pair is counted from both of its ends.
+        # Every pair is counted at both ends.
         penalty += 0.5 * float(np.sum(_extra(P, pull) * P * mass[at][:, :, None]))
     return U[links.unit], float(mass @ costs) + penalty
 
 
 def _extra(P: np.ndarray, pull: np.ndarray) -> np.ndarray:
-    """What pairs add to the distances of units, from the powers (g, s, k) of the others."""
+    """Distances (g, s, k) that links add to units, given the powers (g, s, k) of the others."""
     apart, together = np.maximum(-pull, 0.0), np.maximum(pull, 0.0)
     return apart @ P + together @ (P.sum(axis=2, keepdims=True) - P)
 
@@ -103,22 +103,22 @@ def _of_pieces(
     U: np.ndarray,
     start: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Memberships (g, s, k) of the linked units of g pieces, and their costs without the pairs.
+    """Memberships (g, s, k) of the linked units in g groups, and their costs without links.
 
-    Units take turns: once from ``start``, or from a greedy labelling until they settle.
+    Units are updated in turn: once from ``start``, or until convergence from a greedy labelling.
     """
     g, s, columns = U.shape
     U = np.where(held[:, :, None], U, 0.0 if start is None else start)
     each = np.arange(g)
 
     def distances(a: np.ndarray) -> np.ndarray:
-        """Of unit ``a`` (g,) of every piece, with what its pairs add."""
+        """Distances (g,) of unit ``a`` of every group, including what its links add."""
         return D[each, a] + _extra(power(U, rule), pull[each, a][:, None])[:, 0]
 
     if start is None:
         two = np.partition(D, min(1, columns - 1), axis=2)
         margin = two[:, :, min(1, columns - 1)] - two[:, :, 0]
-        # Units with a clear nearest center first: they decide for those that they are linked to.
+        # Units with a clearly nearest center come first: they decide for the units linked to them.
         for a in np.argsort(-margin, axis=1, kind="stable").T:
             free = ~held[each, a]
             U[each[free], a[free], distances(a).argmin(axis=1)[free]] = 1.0
