@@ -3,8 +3,8 @@
 =======================
 
 Without Python this is one command, ``sfumato fit customers.csv``: it understands ``$1,234.50``,
-``12 %``, ``yes`` and ``North``, chooses the number of clusters and writes a report. In Python, ``MixedMixture`` takes a table of numbers and categories as it is.
-"""
+``12 %``, ``yes`` and ``North``, chooses the number of clusters and writes a report. In Python,
+``MixedMixture`` takes a table of numbers and categories as it is."""
 
 # %%
 # Numbers, yes or no, and words side by side.
