@@ -35,7 +35,7 @@ class Tuning(NamedTuple):
     answers: int = 10
     # Different whole numbers up to which a column may hold codes of categories.
     codes: int = 5
-    # Different values of 0 and less up to which they may be codes of missing ones among larger ones.
+    # Different values of 0 and less up to which they may be codes in a column of larger numbers.
     marks: int = 3
     # Share of the objects whose cluster one column must tell to explain the clusters.
     alone: float = 0.95
