@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from ...array.arrays import asarray_like, namespace, to_numpy
+from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
 from ...array.docs import documented
 from ...array.memory import InputSize, reserve
 from ...array.rows import Rows
@@ -189,7 +189,7 @@ class DirichletProcessMixture(Clusterer):
         prior = self._check_parameters()
         self._check_room(X)
         try:
-            X = self._features(X, reset=True)
+            X = check_features(self, X, reset=True, missing=True)
             known = Known.of(must_link, cannot_link, y, X, X.shape[0])
             rows, component = self._prepare(X, sample_weight, prior, known)
             # Clusters change places during a fit: labels only say which rows belong together.
@@ -238,6 +238,7 @@ class DirichletProcessMixture(Clusterer):
         self, X: Any, sample_weight: ArrayLike | None, prior: Concentration, known: Known
     ) -> tuple[Rows, Any]:
         """Rows with weights, and the component with its prior."""
+        self._refuse_missing(X)
         weights = check_weights(sample_weight, X)
         priors.check_copies(weights)
         rows = Rows(X, weights)
@@ -361,12 +362,9 @@ class DirichletProcessMixture(Clusterer):
         U = Rows(X).map(self._posterior.memberships)
         return U.astype(X.dtype, copy=False) if namespace(X) is np else asarray_like(U, X)
 
-    def _features(self, X: Any, *, reset: bool) -> Any:
-        missing = self._takes_missing() and not sp.issparse(X)
-        return check_features(self, X, reset=reset, missing=missing)
-
     def _check_new(self, X: ArrayLike) -> Any:
-        X = self._features(X, reset=False)
+        X = check_features(self, X, reset=False, missing=True)
+        self._refuse_missing(X)
         priors.check_counts(self._posterior.component, X)
         return X
 
@@ -378,6 +376,25 @@ class DirichletProcessMixture(Clusterer):
         kind = self._kind()
         correlated = kind is NormalInverseWishart and self.inference == "variational"
         return correlated or kind in (NormalInverseGamma, BetaBinomial)
+
+    def _refuse_missing(self, X: Any) -> None:
+        """Refuse missing values that the component cannot handle, and name what can."""
+        kind = self._kind()
+        if kind in (NormalInverseGamma, BetaBinomial) or (self._takes_missing() and is_numpy(X)):
+            return
+        values = X.data if sp.issparse(X) else X
+        if not bool(namespace(values).isnan(values).any()):
+            return
+        if kind is DirichletMultinomial:
+            way = "a row of counts has no total then; drop those rows or fill them in"
+        elif self._takes_missing():
+            way = "give X as a NumPy array, or set component=NormalInverseGamma"
+        else:
+            way = "set inference='variational', or component=NormalInverseGamma"
+        raise ValueError(
+            f"X contains NaN, missing values, which component={kind.__name__} with "
+            f"inference={self.inference!r} does not take: {way}"
+        )
 
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
         """Densities of measurements only: counts have none."""
