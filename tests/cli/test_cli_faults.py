@@ -15,7 +15,7 @@ import pytest
 from test_cli import ROLES, data  # noqa: F401
 
 from faults import fault, raising, watch_the_rest
-from sfumato.array import memory
+from sfumato.array import validation
 from sfumato.io import InputError, read_result, saving
 from sfumato.io.output import Output
 from sfumato.io.results import check_target
@@ -109,7 +109,7 @@ def test_no_memory_at_a_guard(run, data, tmp_path, monkeypatch, model):
     Exit 4, and nothing left but a checkpoint that is spoken of; or the result, without the figure
     that found no room.
     """
-    budget, left = memory.budget_for, 0
+    budget, left = validation.budget_for, 0
 
     def exhausted(size):
         nonlocal left
@@ -118,7 +118,7 @@ def test_no_memory_at_a_guard(run, data, tmp_path, monkeypatch, model):
             return 0
         return budget(size)
 
-    monkeypatch.setattr(memory, "budget_for", exhausted)
+    monkeypatch.setattr(validation, "budget_for", exhausted)
     roles = (
         ROLES
         if model in ("fuzzy-c-means", "gaussian-mixture")

@@ -12,7 +12,7 @@ from sfumato.components import kernel
 from sfumato.components.gaussian import Gaussian, Measured
 from sfumato.engine import mixture, search
 from sfumato.numerics import families
-from sfumato.numerics.coordinates import Coordinates, measure
+from sfumato.numerics.distances import Coordinates, measure
 
 
 def recorded(monkeypatch, model, X):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sfumato.array.rows import Rows
 from sfumato.numerics import distances, seeding
-from sfumato.numerics.coordinates import measure
+from sfumato.numerics.distances import measure
 
 KINDS = ("spherical", "diag", "full")
 

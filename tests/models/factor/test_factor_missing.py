@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 from sfumato import FactorMixture
 from sfumato.components import factor as kernel
 from sfumato.metrics import adjusted_rand_index
-from sfumato.numerics.coordinates import Coordinates
+from sfumato.numerics.distances import Coordinates
 
 
 def state(k=2, d=4, q=2, seed=0):

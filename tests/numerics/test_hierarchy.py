@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.engine import starts as hierarchy
+from sfumato.numerics import seeding as hierarchy
 
 
 def draw(seed, n, d, outlier=0.0, skewed=False):
