@@ -48,6 +48,9 @@ LONG = {
         "algorithms='k-means', random_state=0), random_state=0).fit(np.tile(X, (3, 1)) + "
         "rng.normal(size=(12000, 6)))"
     ),
+    "consensus likelihood": (
+        "EvidenceAccumulation(8, consensus='coassociation-likelihood', random_state=0).fit(X)"
+    ),
     "mixture ensemble": "MixtureEnsemble(5000, random_state=0).fit(X)",
     "clustering ensemble": "ClusteringEnsemble(20000, random_state=0).fit(X)",
     "pairwise": (

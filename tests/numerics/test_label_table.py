@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
+from sfumato.models.consensus import solutions
+from sfumato.native.labels import likely_row
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
 from sfumato.numerics import simplex
@@ -30,7 +32,7 @@ def double_loop(labels, weights, U):
 
 
 @given(seed=st.integers(0, 10_000), missing=st.sampled_from([0.0, 0.1, 0.6]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_objective_equals_the_double_loop(seed, missing):
     rng = np.random.default_rng(seed)
     labels, weights = labelings(seed, n=12, missing=missing), rng.random(6) + 0.1
@@ -208,3 +210,25 @@ def test_regularization_falls_from_a_share_of_the_mean_degree_to_nothing():
         atol=1e-12,
     )
     assert kernel.regularization(table, bare._replace(values=np.ones(3))) == 0.0
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_a_row_of_the_likelihood_only_falls_and_settles_at_the_minimum(k):
+    rng = np.random.default_rng(k)
+    U = simplex.draw(rng, (40, k))
+    U[:5] = np.eye(k)[np.zeros(5, dtype=int)]
+
+    def loss(c, weight, u):
+        p = np.clip(U @ u, solutions.NEAR, 1 - solutions.NEAR)
+        return -np.sum(weight * (c * np.log(p) + (1 - c) * np.log1p(-p)))
+
+    for i in range(10):
+        c, weight, u = rng.random(40), rng.integers(0, 4, 40).astype(float), U[i]
+        for _ in range(300):
+            before, u = loss(c, weight, u), likely_row(c, weight, U, u)
+            assert loss(c, weight, u) <= before + 1e-10 * abs(before)
+        assert u.min() >= 0
+        assert u.sum() == pytest.approx(1.0)
+        for vertex in np.eye(k):
+            aside = loss(c, weight, 0.999 * u + 0.001 * vertex)
+            assert aside >= loss(c, weight, u) * (1 - 1e-7)

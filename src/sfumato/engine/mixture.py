@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -30,12 +29,12 @@ from ..array.warn import warn
 from ..data.constraints import Known
 from ..data.features import check_features, observed_only, refuse_tensors
 from ..numerics import seeding
+from ..numerics.seeding import SCREEN
 from .clusterer import Clusterer
 from .component import Component, Fit, ModelSearch
 from .linked import publish_kept
 from .loop import State
 from .search import Objects, Plan, choose, fit_all, fit_growing, on_all
-from .starts import SCREEN
 from .structure import FEWEST, LARGEST, assess, count_distinct
 
 MOST = 9  # clusters that "auto" of the mixtures tries at first, as R's mclust does
@@ -68,10 +67,6 @@ class Mixture(Clusterer):
     @abstractmethod
     def _publish_parameters(self) -> None:
         """Publish the parameters of the fitted state, in the units of the data."""
-
-    @abstractmethod
-    def _tabulate(self) -> None:
-        """Set ``selection_`` where the number of clusters was searched for."""
 
     def _advice(self) -> str:
         """What to do where a cluster collapsed."""
@@ -139,7 +134,9 @@ class Mixture(Clusterer):
         X = self._read(X, reset=True)
         weights = check_weights(sample_weight, X)
         sizes = self._sizes(X, weights)
-        return self._fit(X, weights, sizes, Known.of(must_link, cannot_link, y, X, max(sizes)))
+        told = not (y is None and must_link is None and cannot_link is None)
+        known = Known.of(must_link, cannot_link, y, X, max(sizes)) if told else Known()
+        return self._fit(X, weights, sizes, known)
 
     def _fit(
         self, X: Array, weights: np.ndarray | None, sizes: list[int], known: Known, *columns: Any
@@ -166,8 +163,6 @@ class Mixture(Clusterer):
             self._publish_fit(data, fits, best, dtype, plan)
         if known.links is not None:
             publish_kept(self, known)
-        if not isinstance(self.n_clusters, Integral):
-            self._tabulate()
         return self
 
     def _publish_fit(

@@ -3,7 +3,7 @@
 States lie in slots: weights ``W`` (slots, k or k + 1), means ``M`` (slots, k, d) and shapes ``C``
 (slots, k, p, w), with (d, d), (1, d) or (1, 1) for (p, w) where covariances are full, diagonal or
 multiples of the identity. The steps are those of ``components.kernel``, the extrapolation
-between them is that of ``engine.acceleration.Squarem``.
+between them is that of ``engine.loop.Squarem``.
 """
 
 import numpy as np

@@ -6,6 +6,7 @@ are taken a few at a time, so that their sums stay in the first cache.
 """
 
 import numpy as np
+from libc.math cimport fmax, fmin
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memcpy, memset
 
@@ -18,6 +19,7 @@ cdef Py_ssize_t TILE = 256  # objects whose padded rows are at hand
 cdef Py_ssize_t NEAR = 1 << 15  # bytes of sums that a few partitions may have
 cdef Py_ssize_t LINE = 64  # bytes of a line of the cache
 cdef Py_ssize_t WORK = 1 << 23  # additions between two looks for Ctrl-C
+cdef double EDGE = 1e-12  # as in consensus/explicit
 
 ctypedef fused code:
     uint8_t
@@ -315,3 +317,95 @@ cdef inline void _add_scaled(
     cdef Py_ssize_t r
     for r in range(n):
         to[r] += factor * values[r]
+
+
+def likely_row(c, weight, U, u):
+    """The row of one object moved by pair steps on the negative log-likelihood of its shares.
+
+    As ``likely_row`` in ``consensus/explicit``: shares ``c`` (n,), weights (n,), rows ``U`` (n, k).
+    """
+    cdef const double[::1] shares = _numbers(c, np.float64), weights = _numbers(weight, np.float64)
+    cdef const double[:, ::1] rows = _numbers(U, np.float64)
+    moved = np.array(u, dtype=np.float64)
+    cdef double[::1] own = moved
+    cdef Py_ssize_t n = rows.shape[0], k = rows.shape[1]
+    if shares.shape[0] != n or weights.shape[0] != n or own.shape[0] != k:
+        raise ValueError(f"c {c.shape}, weight {weight.shape}, U {U.shape}, u {u.shape} differ")
+    cdef double[::1] work = np.empty(2 * n + k)
+    if n and k:
+        with nogil:
+            _likely(&shares[0], &weights[0], &rows[0, 0], n, k, &own[0], &work[0])
+    return moved
+
+
+cdef void _likely(
+    const double* c, const double* weight, const double* U, Py_ssize_t n, Py_ssize_t k, double* u,
+    double* work,
+) noexcept nogil:
+    cdef Py_ssize_t step, j, r, to, out
+    cdef double product, force, way
+    cdef double* p = work
+    cdef double* d = work + n
+    cdef double* gradient = work + 2 * n
+    for step in range(max(1, k // 2)):
+        memset(gradient, 0, k * sizeof(double))
+        for j in range(n):
+            product = 0.0
+            for r in range(k):
+                product += U[j * k + r] * u[r]
+            p[j] = fmin(fmax(product, EDGE), 1 - EDGE)
+            force = weight[j] * (p[j] - c[j]) / (p[j] * (1 - p[j]))
+            _add_scaled(U + j * k, force, k, gradient)
+        to, out = 0, -1
+        for r in range(k):
+            if gradient[r] < gradient[to]:
+                to = r
+            if u[r] > 0 and (out < 0 or gradient[r] > gradient[out]):
+                out = r
+        if out < 0 or gradient[out] <= gradient[to]:
+            break
+        for j in range(n):
+            d[j] = U[j * k + to] - U[j * k + out]
+        way = _line_search(c, weight, p, d, n, u[out])
+        u[to] += way
+        u[out] = fmax(u[out] - way, 0.0)
+
+
+cdef double _line_search(
+    const double* c, const double* weight, const double* p, const double* d, Py_ssize_t n,
+    double limit,
+) noexcept nogil:
+    """argmin over 0 <= t <= limit of the loss at p + t d, on the near side of the minimum."""
+    cdef double low = 0.0, high = limit, curvature, steepest, slope, newton, t, slope_t, curvature_t
+    cdef Py_ssize_t step
+    steepest = _slope(c, weight, p, d, n, 0.0, &curvature)
+    if _slope(c, weight, p, d, n, limit, &curvature_t) <= 0:
+        return limit
+    slope = steepest
+    for step in range(40):
+        newton = low - slope / curvature if curvature > 0 else high
+        t = newton if low < newton < high else (low + high) / 2
+        slope_t = _slope(c, weight, p, d, n, t, &curvature_t)
+        if slope_t > 0:
+            high, curvature = t, 0.0
+            continue
+        low, slope, curvature = t, slope_t, curvature_t
+        if slope >= 1e-3 * steepest:
+            break
+    return low
+
+
+cdef double _slope(
+    const double* c, const double* weight, const double* p, const double* d, Py_ssize_t n, double t,
+    double* curvature,
+) noexcept nogil:
+    """Slope of the loss at p + t d, and its curvature."""
+    cdef Py_ssize_t j
+    cdef double first = 0.0, second = 0.0, q, force
+    for j in range(n):
+        q = fmin(fmax(p[j] + t * d[j], EDGE), 1 - EDGE)
+        force = weight[j] * d[j] / (q * (1 - q))
+        first += force * (q - c[j])
+        second += force * d[j] / (q * (1 - q)) * ((q - c[j]) * (q - c[j]) + c[j] * (1 - c[j]))
+    curvature[0] = second
+    return first

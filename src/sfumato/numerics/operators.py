@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from ..array.arrays import is_bfloat16, is_numpy, namespace
-from ..array.memory import reserve
 from ..array.types import Array, Similarity, Weights
+from ..array.validation import reserve
 
 
 class Symmetric(LinearOperator):
@@ -64,7 +64,7 @@ class Shifted(Symmetric):
 
 
 class Factored(LinearOperator):
-    """The similarity  left @ right.T  as an operator; ``right`` is ``left`` unless given.
+    """The similarity  left @ right.T  as an operator; ``right`` defaults to ``left``.
 
     Parameters
     ----------
@@ -97,13 +97,13 @@ class Factored(LinearOperator):
     _transpose = _adjoint
 
     def diagonal(self) -> Any:
-        """The entries w_ii of a square similarity."""
+        """The diagonal entries w_ii of a square similarity."""
         if sp.issparse(self.factor):
             return np.asarray(self.factor.multiply(self.right).sum(axis=1)).ravel()
         return namespace(self.factor).sum(self.factor * self.right, axis=1)
 
     def toarray(self) -> Any:
-        """The matrix, if it fits."""
+        """The explicit matrix, if it fits into memory."""
         what = "the explicit similarity matrix"
         reserve(self.shape, self.dtype, what, "use the operator itself, which only multiplies")
         product = self.factor @ self.right.T

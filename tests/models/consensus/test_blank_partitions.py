@@ -5,7 +5,7 @@ import pytest
 
 from sfumato import EvidenceAccumulation
 
-NAMES = ("cluster-kernel", "coassociation", "single", "hgpa", "mcla")
+NAMES = ("cluster-kernel", "coassociation", "coassociation-likelihood", "single", "hgpa", "mcla")
 
 
 def labelings(n_blank, n_telling=1):

@@ -23,7 +23,7 @@ from sfumato import (
 from sfumato.datasets import make_gaussians
 from sfumato.engine.objects import present_rows
 from sfumato.metrics import adjusted_rand_index, matched_accuracy
-from sfumato.models.consensus import hard, solvers
+from sfumato.models.consensus import hard, solutions, solvers
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
 from sfumato.numerics import simplex
@@ -190,6 +190,28 @@ def test_published_model_reaches_a_minimum_of_the_pairwise_objective():
     assert squares.sum() == pytest.approx(pairwise.objective_, rel=1e-6)
     within = np.sum(C * (1 - C)) * L.shape[1]
     assert ours.objective_ == pytest.approx(squares.sum() * L.shape[1] + within, rel=1e-8)
+
+
+def test_explicit_sweeps_go_down_and_ignore_unseen_pairs():
+    L, _ = noisy_labelings(n=30, missing=0.6, m=5)
+    together, seen = kernel.pair_counts(kernel.encode(L.astype(np.int32)))
+    np.fill_diagonal(seen, 0)
+    assert (seen[~np.eye(30, dtype=bool)] == 0).any()
+    rng = np.random.default_rng(0)
+    C = np.where(seen > 0, together / np.maximum(seen, 1), rng.random(seen.shape))
+    start = simplex.draw(rng, (30, 3))
+    U, history = start, []
+    for _ in range(20):
+        U, value = solutions.sweep(C, seen, U)
+        history.append(value)
+    assert np.all(np.diff(history) <= 1e-9 * history[0])
+    other = start
+    for _ in range(20):
+        other, _ = solutions.sweep(np.where(seen > 0, C, 0.123), seen, other)
+    np.testing.assert_allclose(U, other, atol=1e-9)
+    p, c = np.clip(U @ U.T, 1e-12, 1 - 1e-12), C
+    loss = -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2
+    assert history[-1] == pytest.approx(np.sum(seen * loss), rel=1e-9)
 
 
 def test_squared_sweeps_over_matrix_and_table_agree():
@@ -435,7 +457,7 @@ def test_explicit_matrices_are_refused_when_they_do_not_fit(monkeypatch):
     L, _ = noisy_labelings()
     monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", "1e5")
     with pytest.raises(MemoryBudgetError):
-        consensus("average").fit(L)
+        consensus("coassociation-likelihood").fit(L)
     consensus("coassociation").fit(L)
 
 

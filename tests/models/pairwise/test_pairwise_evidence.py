@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from sfumato import EvidenceWarning, PairwiseProbabilisticClustering, SpectralClustering
-from sfumato.engine import acceleration, loop
+from sfumato.engine import loop
 from sfumato.engine.similarity_evidence import Evidence
 from sfumato.metrics import adjusted_rand_index
 from sfumato.models.pairwise import estimator, kernel, panels, solve
@@ -81,10 +81,8 @@ def test_sweeps_by_rows_and_by_panels_reach_the_same_minimum(rng, dense):
     U = simplex.draw(rng, (60, 1, 4))
     found = []
     for sweep in (kernel.coordinate_step, panels.step):
-        step = acceleration.Extrapolation.accelerate(
-            partial(sweep, problem), kernel.combine, kernel.select
-        )
-        begin = acceleration.Extrapolation(kernel.start(problem, U))
+        step = loop.Extrapolation.accelerate(partial(sweep, problem), kernel.combine, kernel.select)
+        begin = loop.Extrapolation(kernel.start(problem, U))
         found.append(loop.iterate(step, begin, max_iter=3000, tol=1e-13).objective[0])
     assert found[0] == pytest.approx(found[1], rel=1e-6)
 

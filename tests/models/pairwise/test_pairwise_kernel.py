@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 from sfumato.array.arrays import to_numpy
-from sfumato.engine import acceleration, loop
+from sfumato.engine import loop
 from sfumato.models.pairwise import gradient, kernel, panels
 from sfumato.numerics import simplex
 
@@ -62,12 +62,12 @@ def test_every_kind_of_similarity_reaches_the_same_minimum(rng, exclude, scale):
             step, state = partial(gradient.gradient_step, problem), gradient.start(problem, begin)
             found[kind] = float(loop.iterate(step, state, max_iter=3000, tol=1e-13).objective[0])
         else:
-            step = acceleration.Extrapolation.accelerate(
+            step = loop.Extrapolation.accelerate(
                 partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
             )
             run = loop.iterate(
                 step,
-                acceleration.Extrapolation(kernel.start(problem, begin)),
+                loop.Extrapolation(kernel.start(problem, begin)),
                 max_iter=2000,
                 tol=1e-13,
             )
@@ -92,6 +92,18 @@ def test_steps_never_raise_the_objective_and_stay_on_the_simplex(rng, exclude):
         assert np.all(np.diff(run.history, axis=0) <= 1e-9 * np.square(W).sum())
         np.testing.assert_allclose(run.state.U.sum(axis=2), 1, atol=1e-12)
         assert run.state.U.min() >= 0
+
+
+def test_the_product_that_gradient_steps_carry_along_is_computed_anew_now_and_then(rng):
+    W = similarity(rng)
+    problem = kernel.Problem(kernel.Implicit(W), False, None)
+    state, ages = gradient.start(problem, simplex.draw(rng, (40, 2, 3))), []
+    for _ in range(26):
+        state, _ = gradient.gradient_step(problem, state)
+        ages.append(state.age)
+        exact = np.tensordot(W, state.U, axes=1)
+        np.testing.assert_allclose(state.product, exact, atol=1e-10 * np.abs(exact).max())
+    assert ages == [*range(1, 25), 0, 1]
 
 
 @pytest.mark.parametrize("exclude", [False, True])

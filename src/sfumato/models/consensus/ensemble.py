@@ -19,10 +19,9 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ...array.arrays import native
-from ...array.memory import InputSize, require
 from ...array.rows import _controller, in_threads
 from ...array.types import Array, ArrayLike, Estimator, Weights
-from ...array.validation import as_generator, check_number, refuse_subnormal
+from ...array.validation import InputSize, as_generator, check_number, refuse_subnormal, require
 from ...array.warn import warn
 from ...data.features import check_features, refuse_tensors
 from ...engine import loop
@@ -259,7 +258,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return labels
 
     def _centred(self, X: Any) -> Any:
-        if isinstance(self._origin, int):
+        if np.ndim(self._origin) == 0:
             return X
         return (X.toarray() if sp.issparse(X) else X) - self._origin.astype(X.dtype)
 

@@ -14,10 +14,10 @@ from sklearn.base import clone
 
 from ...array.arrays import as_dense, asarray_like, namespace, to_numpy
 from ...array.docs import documented
-from ...array.memory import InputSize
 from ...array.rows import Rows
 from ...array.types import ArrayLike, Estimator, RandomState, Weights
 from ...array.validation import (
+    InputSize,
     as_generator,
     check_choice,
     check_n_clusters,
@@ -63,10 +63,12 @@ class EvidenceAccumulation(FittedConsensus):
         ``"cluster-kernel"``: the pairwise model on the rank-k cluster kernel of the co-association.
         The others need labelings. ``"coassociation"``: the published model on the co-association
         itself, squared loss over all raw observations, so that a pair weighs as often as it was
-        seen. ``"single"``, ``"average"``, ``"complete"``: linkage on 1 - co-association.
-        ``"cspa"``, ``"hgpa"``, ``"mcla"``, ``"hbgf"``: the graph and hypergraph cuts of Strehl and
-        Ghosh (2002) and of Fern and Brodley (2004), as normalised cuts, for comparison. Or any
-        estimator that takes a similarity.
+        seen. ``"coassociation-likelihood"``: Bernoulli likelihood in place of squares, with the
+        explicit matrix, for a few thousand objects. ``"single"``,
+        ``"average"``, ``"complete"``: linkage on 1 - co-association. ``"cspa"``, ``"hgpa"``,
+        ``"mcla"``, ``"hbgf"``: the graph and
+        hypergraph cuts of Strehl and Ghosh (2002) and of Fern and Brodley (2004), as normalised
+        cuts, for comparison. Or any estimator that takes a similarity.
     max_clusters : int
         Largest number of clusters that ``n_clusters="auto"`` tries at first; of up to four times
         as many it tries those that the evidence suggests.
@@ -97,7 +99,7 @@ class EvidenceAccumulation(FittedConsensus):
     selection_ : Choice
         The same as the table that ``selection.choose_n_clusters`` gives, if ``"auto"``.
     objective_, history_ : float, array
-        Of the consensus model: the squared error.
+        Of the consensus model: squared error, or minus the log-likelihood.
     n_clusters_, n_iter_, converged_ : int, int, bool
 
     References

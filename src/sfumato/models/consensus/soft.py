@@ -53,17 +53,22 @@ from .evidence import Factor, Sums, factorize, refine
 
 
 class Reader(NamedTuple):
-    """The pairwise model as far as an object needs it: H = a^2 S (k, k), and a M (k, k)."""
+    """How memberships are read off rows of the factor: the directions (k, k) of the clusters.
 
-    curvature: np.ndarray
-    cross: np.ndarray
+    Rows z of the factor have length one, so that their products are the cosines of memberships, and
+    every object, fitted or new, is read along k orthogonal directions:
+
+        u = max(z R, 0) / sum max(z R, 0) ,     R = P Q'  from the singular vectors of  Z'U = P s Q'
+    """
+
+    directions: np.ndarray
     misfit: float
     run: loop.Run
 
     def plain(self, Z: Any) -> Any:
-        """Memberships (n, k) as the pairwise model has them."""
-        H, cross = asarray_like(self.curvature, Z), asarray_like(self.cross, Z)
-        return simplex.quadratic_program(H, Z @ cross)
+        """Memberships (n, k): shares of the lengths along the directions."""
+        U = Z @ asarray_like(self.directions, Z)
+        return simplex.normalize(namespace(U).clip(U, min=0.0))
 
     def __call__(self, Z: Any) -> Any:
         """Memberships (n, k) of rows of the factor.
@@ -84,12 +89,11 @@ def fit_reader(
     n, k = Z.shape
     # Objects that are alone in their clusters fix the scale by their own entries only.
     run = run_of_factor(Z, settings, n > k, start, mass)
-    U, a = simplex.normalize(run.state.U[:, 0]), float(run.state.scale[0])
+    U = simplex.normalize(run.state.U[:, 0])
+    P, _, Q = np.linalg.svd(Z.T @ (U if mass is None else mass[:, None] * U))
+    reader = Reader(P @ Q, 0.0, run._replace(state=None))
     root = 1.0 if mass is None else np.sqrt(mass)[:, None]
-    heavy = U if mass is None else mass[:, None] * U
-    left = misfit(root * Z, root * U)
-    run = run._replace(state=None)
-    return Reader(a * a * (U.T @ heavy), a * (Z.T @ heavy), left, run)
+    return reader._replace(misfit=misfit(root * Z, root * reader.plain(Z)))
 
 
 class Candidate(NamedTuple):

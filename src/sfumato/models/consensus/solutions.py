@@ -6,13 +6,18 @@ maximisation for missing similarities: the published loss, from which such pairs
 first memberships; u_i'u_j takes the place of c_ij; the cluster kernel of the filled matrix gives
 the next memberships, a few times over. The explicit matrix is needed.
 
-The published model is a loss between what the partitions say and u_i'u_j, by descent:
+The published models are a loss between what the partitions say and u_i'u_j, by descent:
 
-    f(U) = sum_{i != j} N_ij (c_ij - u_i'u_j)^2 ,   rows u_i on the simplex
+    f(U) = sum_{i != j} N_ij loss(c_ij, p_ij),   p_ij = u_i'u_j,   rows u_i on the simplex
+
+    squared       (c - p)^2
+    likelihood    -(c log p + (1 - c) log(1 - p)) / 2: f is minus the log-likelihood of the
+                  Bernoulli observations
 
 N_ij partitions saw both objects, a share c_ij of them together; pairs that no partition saw drop
-out. It goes by sweeps over the table of labels, object after object: each row is a convex problem,
-whose steps never raise f.
+out. The squared loss goes by sweeps over the table of labels, the likelihood has the co-association
+matrix in hand, for a few thousand objects. Object after object: each row is a convex problem, whose
+steps never raise f.
 """
 
 from __future__ import annotations
@@ -25,9 +30,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from ...array.arrays import native
 from ...array.types import Estimator, Weights
 from ...array.warn import EvidenceWarning
-from ...engine import acceleration, loop
+from ...engine import loop
 from ...numerics import label_sweep as sweeps
 from ...numerics import label_table as tables
 from ...numerics import simplex
@@ -43,6 +49,8 @@ FILLINGS = 5  # rounds in which unseen pairs are filled in
 SETTLED = 1e-3  # largest change of a membership at which the rounds stop
 REGULARIZATION = 0.02  # of the mean degree, as for soft evidence
 PLACED = 4096  # new objects placed at a time
+NEAR = 1e-12  # probabilities keep this distance from 0 and 1
+N_ROUNDS = 30  # over the row of a new object
 
 
 def pairwise(k: int, settings: Settings, **parameters: Any) -> PairwiseProbabilisticClustering:
@@ -164,18 +172,8 @@ class ByObservations:
     def __init__(
         self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
     ) -> None:
-        step = acceleration.Extrapolation.accelerate(
-            partial(sweeps.sweep, table, offset=sweeps.constant(table)),
-            lambda now, before, momentum: simplex.normalize(
-                np.clip(now + momentum * (now - before), 0.0, None)
-            ),
-            lambda mask, one, other: one if mask else other,
-        )
-        limits: Any = {"max_iter": settings.max_iter, "tol": settings.tol}
-        begin = map(acceleration.Extrapolation, _starts(table, k, settings, start))
-        run = loop.best([loop.iterate(step, U, **limits) for U in begin], larger=False)
-        self.memberships = run.state.settled
-        self.run = run._replace(state=None, objective=float(run.objective))
+        sweep = partial(sweeps.sweep, table, offset=sweeps.constant(table))
+        self.memberships, self.run = _descend(sweep, _starts(table, k, settings, start), settings)
         self.sums = sweeps.moments(table, self.memberships)
 
     def place(self, new: tables.Table) -> np.ndarray:
@@ -184,6 +182,59 @@ class ByObservations:
         return np.concatenate(
             [sweeps.place(new.objects(slice(start, start + PLACED)), self.sums) for start in blocks]
         )
+
+
+class ByLikelihood:
+    """The Bernoulli likelihood of the observations, with the explicit matrix."""
+
+    def __init__(
+        self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
+    ) -> None:
+        self.table = table
+        C, N = _shares(table)
+        np.fill_diagonal(N, 0.0)
+        # Logarithms of 0 are left out of the start.
+        begin = [simplex.normalize(U + 0.01) for U in _starts(table, k, settings, start)]
+        self.memberships, self.run = _descend(partial(sweep, C, N), begin, settings)
+
+    def place(self, new: tables.Table) -> np.ndarray:
+        """Memberships of new objects, each by itself beside the fitted ones."""
+        row, k = native("labels").likely_row, self.memberships.shape[1]
+        placed = np.full((len(new.codes), k), 1.0 / k)
+        for i, (c, weight) in enumerate(zip(*_shares(new, self.table), strict=True)):
+            for _ in range(N_ROUNDS):
+                before = placed[i].copy()
+                placed[i] = row(c, weight, self.memberships, before)
+                if np.abs(placed[i] - before).max() < 1e-9:
+                    break
+        return simplex.normalize(placed)
+
+
+def _shares(new: tables.Table, other: tables.Table | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of pairs, any number where none was seen, and how many partitions saw each."""
+    shares, seen = tables.pair_shares(new, other)
+    return np.where(np.isfinite(shares), shares, 0.5), seen
+
+
+def _descend(
+    sweep: Any, begin: list[np.ndarray], settings: Settings
+) -> tuple[np.ndarray, loop.Run]:
+    """Memberships and run of the best start, by sweeps with extrapolation."""
+    step = loop.Extrapolation.accelerate(
+        sweep, _extrapolate, lambda mask, one, other: one if mask else other
+    )
+    runs = [
+        loop.iterate(step, loop.Extrapolation(U), max_iter=settings.max_iter, tol=settings.tol)
+        for U in begin
+    ]
+    run = loop.best(runs, larger=False)
+    return run.state.settled, run._replace(state=None, objective=float(run.objective))
+
+
+def _extrapolate(
+    current: np.ndarray, previous: np.ndarray, momentum: float | np.ndarray
+) -> np.ndarray:
+    return simplex.normalize(np.clip(current + momentum * (current - previous), 0.0, None))
 
 
 def _starts(
@@ -196,8 +247,27 @@ def _starts(
     n = len(table.codes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvidenceWarning)
-        if k < n:
-            first = ByKernel(table, k, settings._replace(tol=1e-4, n_init=1)).memberships
-        else:
-            first = simplex.draw(rng, (n, k))
+        first = (
+            ByKernel(table, k, settings._replace(tol=1e-4, n_init=1)).memberships
+            if k < n
+            else simplex.draw(rng, (n, k))
+        )
     return [first, *(simplex.draw(rng, (n, k)) for _ in range(settings.n_init - 1))]
+
+
+def objective(C: np.ndarray, N: np.ndarray, U: np.ndarray) -> float:
+    """f(U) of the likelihood, by blocks of rows."""
+    size, total = max(1, 2**22 // len(U)), 0.0
+    for own in (slice(start, start + size) for start in range(0, len(U), size)):
+        p = np.clip(U[own] @ U.T, NEAR, 1 - NEAR)
+        total -= float(np.sum(N[own] * (C[own] * np.log(p) + (1 - C[own]) * np.log1p(-p)))) / 2
+    return total
+
+
+def sweep(C: np.ndarray, N: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, float]:
+    """Every row once, newest values first, and f afterwards. ``U`` stays as it is."""
+    U = U.copy()
+    for i in range(len(U)):
+        U[i] = native("labels").likely_row(C[i], N[i], U, U[i])
+    U = simplex.normalize(np.where(U < simplex.TINY, 0.0, U))
+    return U, objective(C, N, U)

@@ -13,8 +13,8 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 from sklearn.base import clone
 
-from ...array.memory import memory_budget
 from ...array.types import Estimator
+from ...array.validation import memory_budget
 from ...memberships import one_hot
 from ...numerics import label_table as tables
 from ...numerics import seeding
@@ -25,17 +25,19 @@ from .solutions import (
     SCREEN,
     ByCompletion,
     ByKernel,
+    ByLikelihood,
     ByObservations,
     run_at_once,
     run_of,
 )
 
 LINKAGES = ("single", "average", "complete")
-NAMES = ("cluster-kernel", "coassociation", *LINKAGES, *HYPERGRAPHS)
+LIKELIHOOD = "coassociation-likelihood"
+NAMES = ("cluster-kernel", "coassociation", LIKELIHOOD, *LINKAGES, *HYPERGRAPHS)
 # Consensus functions without weights; single and complete linkage do not depend on weights
-BY_COPIES = ("average", *HYPERGRAPHS)
+BY_COPIES = (LIKELIHOOD, "average", *HYPERGRAPHS)
 # Matrices (n, n) kept at one time, by those that do not only multiply
-MATRICES = dict.fromkeys(LINKAGES, 2)
+MATRICES = {LIKELIHOOD: 5} | dict.fromkeys(LINKAGES, 2)
 # Arrays of the size of all starts that the pairwise model on the cluster kernel keeps at one time
 COPIES = 6
 DENSE = 1000  # objects up to which a plain matrix is quicker than the operator
@@ -66,6 +68,8 @@ def solve(
         return by_hypergraph(consensus, table, k, settings)
     if consensus in LINKAGES:
         return ByLinkage(consensus, table, k)
+    if consensus == LIKELIHOOD:
+        return ByLikelihood(table, k, settings, start)
     kernel = consensus == "cluster-kernel"
     if kernel and not tables.has_unseen_pairs(table):
         return ByKernel(table, k, settings, start)

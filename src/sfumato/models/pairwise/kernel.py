@@ -3,11 +3,12 @@
     f(U, a) = sum_ij m_ij (w_ij - a u_i'u_j)^2
             rows u_i on the simplex, a > 0, m_ii = 1 or 0, m_ij = 1
 
-With S = U'U, t = <U, W U> and q = |S|^2 (each without its diagonal terms if m_ii = 0):  f = |W|^2 -
-2 a t + a^2 q. An object of weight v is v copies: m_ij = v_i v_j, and without the diagonal m_ii =
-v_i (v_i - 1), the pairs among its copies (0 where v_i < 1). Then S = U'VU and t = <VU, W VU>.
+With S = U'U, t = <U, W U> and q = |S|^2 (each without its diagonal terms if m_ii = 0): f = |W|^2 -
+2 a t + a^2 q. An object of weight v counts as v copies: m_ij = v_i v_j and, without the diagonal,
+m_ii = v_i (v_i - 1) for the pairs among its copies (0 if v_i < 1). Then S = U'VU and t = <VU, W
+VU>.
 
-Several runs share every pass over W: U is (n, r, k), scalars are (r,).
+Several runs share every pass over W: U is (n, r, k), and scalars are (r,).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Explicit:
         self.diagonal, self.norm = diagonal_of(W), operators.squared_norm(W)
 
     def part(self, rows: np.ndarray) -> Explicit:
-        """The similarities among some of the objects."""
+        """The similarities among the given objects."""
         if isinstance(self.W, np.ndarray):
             return Explicit(self.W[np.ix_(rows, rows)])
         xp = namespace(self.W)
@@ -47,7 +48,7 @@ class Explicit:
 
 
 class Low:
-    """W = F F' through its factor F (n, d), dense or CSR."""
+    """W = F F', represented by its factor F (n, d), dense or CSR."""
 
     def __init__(self, factor: Any) -> None:
         self.factor, self.n, self.dtype = factor, factor.shape[0], factor.dtype
@@ -58,7 +59,7 @@ class Low:
         self.norm = operators.squared_norm(self)
 
     def part(self, rows: np.ndarray) -> Low:
-        """The similarities among some of the objects."""
+        """The similarities among the given objects."""
         return Low(np.asarray(self.factor)[rows, :])
 
     def __matmul__(self, V: Array) -> Any:
@@ -66,7 +67,7 @@ class Low:
 
 
 class Implicit:
-    """Anything that multiplies."""
+    """Any operator that multiplies."""
 
     def __init__(self, W: Similarity) -> None:
         self.W, self.n, self.dtype = W, W.shape[0], dtype_of(W)
@@ -98,11 +99,11 @@ class Problem:
 
     @property
     def total(self) -> float:
-        """Weight of all objects."""
+        """Total weight of the objects."""
         return float(self.W.n if self.weights is None else self.weights.sum())
 
     def self_pairs(self) -> tuple[Any, Any]:
-        """Self pairs left out for each unit of weight (n,), and their similarities (n,)."""
+        """Excluded self pairs per unit of weight (n,), and their similarities (n,)."""
         if self.left is not None:
             return self.left
         diagonal = self.W.diagonal
@@ -124,8 +125,8 @@ class Problem:
 
     @cached_property
     def own(self) -> np.ndarray:
-        """What a sweep by rows reads of every object, (n, 6): weight, self pairs and their
-        similarity, diagonal entry, self pairs left out and their similarity.
+        """Numbers (n, 6) per object that a sweep by rows needs: weight, self pairs and their
+        similarity, diagonal entry, excluded self pairs and their similarity.
         """
         n, full = self.W.n, self.W.diagonal
         v = np.ones(n) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
@@ -135,7 +136,7 @@ class Problem:
 
 
 class State(NamedTuple):
-    """Memberships (n, r, k), scale (r,), factor of a panel's curvature (r,); W U where kept."""
+    """Memberships (n, r, k), scale (r,), damping of panel steps (r,), and W U if kept."""
 
     U: Any
     scale: Any
@@ -144,7 +145,7 @@ class State(NamedTuple):
 
 
 def as_evidence(W: Any) -> Any:
-    """The similarity in the form that its solver reads."""
+    """The similarity in the form that its solver needs."""
     if hasattr(W, "panels"):
         return W
     if hasattr(W, "factor"):
@@ -169,15 +170,16 @@ def times(U: Array, S: Array) -> Any:
 
 
 def weighted(problem: Problem, U: Array) -> Any:
-    """V U of every run side by side, (n, r k): what similarities are multiplied with."""
+    """V U with all runs side by side, (n, r k), ready for products with similarities."""
     flat = _flat(U)
     return flat if problem.weights is None else flat * problem.weights[:, None]
 
 
 def fitted_scale(problem: Problem, t: Array, q: Array) -> Any:
-    """a = t / q, or the fixed scale, for every run.
+    """The scale of every run: a = t / q, or the fixed one.
 
-    Where no two objects share a cluster any scale fits as well: the mean size of a similarity.
+    If no two objects share a cluster, every scale fits equally well; then it is the root mean
+    square similarity.
     """
     if problem.scale is not None:
         return np.full_like(t, problem.scale)
@@ -189,7 +191,7 @@ def fitted_scale(problem: Problem, t: Array, q: Array) -> Any:
 
 
 def moments(problem: Problem, U: Array, S: Array, t: Array) -> tuple[Any, Any]:
-    """t, given of all pairs, and q, without the diagonal terms if the problem excludes them."""
+    """The given t over all pairs, and q; without diagonal terms if the problem excludes them."""
     xp = namespace(U)
     if hasattr(problem.W, "squares_of"):
         return t, problem.W.squares_of(U)
@@ -205,8 +207,8 @@ def moments(problem: Problem, U: Array, S: Array, t: Array) -> tuple[Any, Any]:
 
 
 def explained(problem: Problem, objective: float, k: int) -> tuple[float, float]:
-    """What k clusters with this objective explain of the squared similarities beyond their mean,
-    and what they would explain of noise: (k - 1) eigenvalues of 2 sigma sqrt(n).
+    """Sum of squares explained by k clusters beyond the mean similarity, and the sum they would
+    explain in noise: (k - 1) eigenvalues of 2 sigma sqrt(n).
     """
     diagonal = problem.W.diagonal
     xp = namespace(diagonal)
@@ -220,12 +222,12 @@ def explained(problem: Problem, objective: float, k: int) -> tuple[float, float]
 
 def objective(t: Array, q: Array, norm: float, scale: Array) -> Any:
     """f = |W|^2 - 2 a t + a^2 q for every run."""
-    # The square of the scale alone may overflow where q nearly vanishes.
+    # If q nearly vanishes, the square of the scale alone may overflow.
     return np.maximum(norm + scale * (scale * q - 2 * t), 0.0)
 
 
 def pull(problem: Problem, U: Array) -> Any:
-    """Reduction of the objective of every run by the links (r,)."""
+    """Reduction (r,) of the objective of every run by links."""
     if problem.linked is None:
         return 0.0
     V = weighted(problem, U)
@@ -233,7 +235,7 @@ def pull(problem: Problem, U: Array) -> Any:
 
 
 def evaluated(problem: Problem, U: Array) -> tuple[State, Any]:
-    """The state of memberships (n, r, k), by one product, and f of every run."""
+    """The state for memberships (n, r, k), computed with one product, and f of every run."""
     V = weighted(problem, U)
     P = problem.W @ V
     t = runs(columns(V, P), U.shape)
@@ -244,12 +246,12 @@ def evaluated(problem: Problem, U: Array) -> tuple[State, Any]:
 
 
 def start(problem: Problem, U: Array) -> State:
-    """The state of memberships (n, r, k), by one product."""
+    """The state for memberships (n, r, k), computed with one product."""
     return evaluated(problem, U)[0]
 
 
 def on(U: Array, values: ArrayLike) -> Any:
-    """Numbers of the runs in the library and on the device of ``U``."""
+    """One number per run, in the library and on the device of ``U``."""
     return namespace(U).asarray(np.array(values), device=device(U))
 
 
@@ -263,7 +265,7 @@ def runs(values: np.ndarray, shape: tuple[int, ...]) -> Any:
 
 
 def columns(A: Array, B: Array) -> Any:
-    """Column-wise <A, B> added up in float64, as NumPy: (n, c) and (n, c) give (c,)."""
+    """Column-wise <A, B> in float64, as a NumPy array: (n, c) and (n, c) give (c,)."""
     if isinstance(A, np.ndarray):
         return np.einsum("ij,ij->j", A, B, dtype=np.float64)
     xp = namespace(A, B)
@@ -271,7 +273,7 @@ def columns(A: Array, B: Array) -> Any:
 
 
 def takes(W: Any) -> bool:
-    """Whether the rows of a similarity are at hand."""
+    """Whether single rows of a similarity can be accessed."""
     matrix = getattr(W, "factor", getattr(W, "W", None))
     return isinstance(W, (Explicit, Low)) and (sp.issparse(matrix) or is_numpy(matrix))
 
@@ -290,7 +292,7 @@ def by_rows(problem: Problem, origin: Any, scale: Array, damping: Array) -> tupl
 
 
 def _walk(W: Any, rows: Any) -> np.ndarray:
-    """Visit every row; t of all pairs before, for every run."""
+    """Visit every row; returns t over all pairs before the sweep, for every run."""
     sweep = native("sweep")
     if isinstance(W, Explicit):
         if sp.issparse(W.W):
@@ -308,7 +310,7 @@ def _walk(W: Any, rows: Any) -> np.ndarray:
 
 
 def _entries(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Entries of the rows, their columns, and where rows begin."""
+    """Entries of the rows, their column indices, and row pointers."""
     matrix = matrix.tocsr()
     single = matrix.data.dtype == np.float32
     return np.asarray(matrix.data, None if single else float), matrix.indices, matrix.indptr
@@ -333,7 +335,7 @@ def coordinate_step(
 
 
 def own_slope(problem: Problem, rows: slice, U: Array, scale: Array) -> Any:
-    """What self pairs left out add to the slope of each row, as a factor of it, (rows, r, 1)."""
+    """Factor (rows, r, 1) on U by which excluded self pairs change the slope of each row."""
     xp = namespace(U)
     left, similarity = (xp.astype(part[rows], U.dtype) for part in problem.self_pairs())
     square = xp.sum(U * U, axis=2, keepdims=True)
@@ -362,14 +364,14 @@ def select(mask: Array, one: State, other: State) -> State:
 
 
 def best_run(run: loop.Run) -> loop.Run:
-    """The best of several runs that shared their passes, as one."""
+    """The best of several runs that shared their passes, as a single run."""
     best = loop.earliest_best(run.objective, larger=False)
     state = State(run.state.U[:, best : best + 1], run.state.scale[best : best + 1], np.ones(1))
     return run._replace(state=state, objective=run.objective[best], history=run.history[:, best])
 
 
 def baum_eagon_step(problem: Problem, state: State) -> tuple[State, Any]:
-    """u_ir <- u_ir (a n + [W U - a U S]_ir), rows divided by their sums (Baum and Eagon 1967)."""
+    """Update u_ir <- u_ir (a n + [W U - a U S]_ir), normalised by row (Baum and Eagon 1967)."""
     xp, U = namespace(state.U), state.U
     a = xp.astype(on(U, state.scale), U.dtype)
     offset = a[None, :, None] * (problem.total - problem.exclude)
@@ -380,8 +382,8 @@ def baum_eagon_step(problem: Problem, state: State) -> tuple[State, Any]:
 
 
 def slopes(problem: Problem, state: State) -> Any:
-    """Half the gradient of f / (a v_i) by each row, a U S - W U without the self pairs left out,
-    (n, r, k).
+    """Half the gradient (n, r, k) of f / (a v_i) by each row: a U S - W U, without excluded self
+    pairs.
     """
     xp, U = namespace(state.U), state.U
     a = xp.astype(on(U, state.scale), U.dtype)

@@ -74,10 +74,10 @@ def descend(problem: Problem, origin: Any, scale: Any, damping: Any) -> tuple[An
 def _panel(
     problem: Problem, rows: slice, old: Any, product: Array, S: Array, S_panel: Any, *runs: Array
 ) -> Any:
-    """New memberships of a panel, by k / 2 pair steps.
+    """New memberships of a panel after k / 2 pair steps.
 
-    A majoriser of the panel's own terms is added to the exact quadratic of all others. ``runs`` are
-    the scales and the damping.
+    The terms within the panel are majorised; all others are exact. ``runs`` holds the scales and
+    the damping.
     """
     xp = namespace(old)
     k, dtype = old.shape[2], old.dtype
@@ -94,10 +94,10 @@ def _panel(
 
 
 def _of_matrix(W: Explicit, V: Array, visit: Any) -> tuple[Any, Any]:
-    """Visit the panels of ``V`` (n, c) in order, newest values first; t (c,) before and after.
+    """Visit the panels of ``V`` (n, c) in order, with the newest values; t (c,) before and after.
 
-    ``visit(rows, product)`` returns the change of V[rows], given (W V)[rows] at this moment,
-    and the change is made.
+    ``visit(rows, product)`` gets the current (W V)[rows] and returns the change of V[rows], which
+    is then applied.
     """
     t_old, t_change = 0.0, 0.0
     for rows in getattr(W, "panels", None) or panels(W.n):
@@ -128,13 +128,15 @@ def _of_factor(W: Low, V: Array, visit: Any) -> tuple[Any, Any]:
 
 def panels(n: int, n_panels: int = 16) -> list[slice]:
     """Rows of each of about ``n_panels`` panels."""
-    # Below 24 rows, calls cost more than arithmetic.
+    # With fewer than 24 rows, calls cost more than arithmetic.
     size = max(-(-n // n_panels), min(n, 24))
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 class Pairs:
-    """Similarities W (n, n) with weights Q (n, n), both dense and symmetric; ``held`` rows stay."""
+    """Similarities W (n, n) with weights Q (n, n), both dense and symmetric; ``held`` rows are
+    fixed.
+    """
 
     def __init__(self, W: np.ndarray, Q: np.ndarray, held: Any = None) -> None:
         self.n, self.dtype, self.held = W.shape[0], W.dtype, held
@@ -175,7 +177,8 @@ class Pairs:
         U = np.ascontiguousarray(memberships[:, run], dtype=np.float64)
         for rows in panels(self.n):
             old = U[rows]
-            # The rows of a panel move at once: a multiple of the identity bounds their own terms.
+            # The rows of a panel are updated together; a multiple of the identity bounds their own
+            # terms.
             within = self.Q[rows, rows] @ np.einsum("ir,ir->i", old, old)
             bend = 3.0 * a * damping * float(within.max(initial=0.0))
             H = a * self.curvature(U, rows) + bend * np.eye(U.shape[1])

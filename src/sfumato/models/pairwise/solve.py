@@ -15,13 +15,13 @@ from ...array.rows import one_blas_thread
 from ...array.types import Array, Weights
 from ...array.validation import as_generator
 from ...data.constraints import match_columns
-from ...engine import acceleration, loop
+from ...engine import loop
 from ...numerics import simplex
 from ...numerics.kmeans import soft_assignment, spectral_start
 from ...numerics.operators import degrees, dtype_of, magnitudes, normalized_operator
 from . import gradient, kernel, panels
 
-# Objects of the sample on which starts are compared: a fixed number, and more for every cluster
+# Size of the sample on which starts are compared: a fixed number plus a number per cluster
 SAMPLE, PER_CLUSTER = 1000, 100
 
 Solve = Callable[[Any, Any], loop.Run]  # of a problem and memberships (n, r, k)
@@ -90,9 +90,9 @@ def run_of_factor(
 def descend(settings: Settings, solver: str, problem: kernel.Problem, U: Any) -> loop.Run:
     """The run from memberships (n, r, k), of all starts at once."""
     floor = 1e-2 * problem.W.norm
-    # float32 does not show smaller changes.
+    # float32 cannot resolve smaller changes.
     tol = max(settings.tol, 2e-5) if dtype_of(problem.W) == np.float32 else settings.tol
-    # A start that would need more than fifty sweeps to catch up is given up.
+    # A start that needs more than fifty sweeps to catch up is given up.
     limits: Any = {"max_iter": settings.max_iter, "tol": tol, "horizon": 50}
     limits["relative_to"] = lambda f: np.maximum(f, floor)
     iterate: Any = partial(loop.iterate, **limits)
@@ -101,15 +101,15 @@ def descend(settings: Settings, solver: str, problem: kernel.Problem, U: Any) ->
     if isinstance(problem.W, kernel.Implicit):
         return iterate(partial(gradient.gradient_step, problem), gradient.start(problem, U))
     step = kernel.coordinate_step if kernel.takes(problem.W) else panels.step
-    accelerated = acceleration.Extrapolation.accelerate(
+    accelerated = loop.Extrapolation.accelerate(
         partial(step, problem), kernel.combine, kernel.select
     )
-    run = iterate(accelerated, acceleration.Extrapolation(kernel.start(problem, U)))
+    run = iterate(accelerated, loop.Extrapolation(kernel.start(problem, U)))
     return run._replace(state=run.state.settled)
 
 
 def _matched(U: np.ndarray, labels: Any) -> np.ndarray:
-    """Starts (n, runs, k) with their columns in the order of the labels that are known."""
+    """Starts (n, runs, k) with columns matched to the known labels."""
     if labels is not None:
         for start in range(U.shape[1]):
             U[:, start] = match_columns(U[:, start], labels)
@@ -117,14 +117,14 @@ def _matched(U: np.ndarray, labels: Any) -> np.ndarray:
 
 
 def of_objects(U: np.ndarray, group: np.ndarray, size: int) -> np.ndarray:
-    """Starting memberships (g, r, k) of objects: the means of those of their rows (n, r, k)."""
+    """Starting memberships (g, r, k) of objects: means over their rows (n, r, k)."""
     total = np.zeros((size, *U.shape[1:]))
     np.add.at(total, group[group >= 0], U[group >= 0])
     return simplex.normalize(total)
 
 
 def given(init: Any, n: int, k: int) -> np.ndarray:
-    """Memberships that the user gives, (n, runs, k), checked."""
+    """Checked memberships given by the user, (n, runs, k)."""
     try:
         U = np.asarray(init, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -156,7 +156,7 @@ def spectral(W: Any, weights: Any, k: int, rng: np.random.Generator) -> np.ndarr
 
 
 def on_device(U: np.ndarray, W: Any) -> Any:
-    """Memberships in the precision, the library and on the device of the similarity ``W``."""
+    """Memberships in the dtype, library and on the device of the similarity ``W``."""
     U = U.astype(dtype_of(W))
     inner = getattr(W, "factor", getattr(W, "W", W))
     if is_numpy(inner) or sp.issparse(inner):
@@ -167,8 +167,8 @@ def on_device(U: np.ndarray, W: Any) -> Any:
 def contest(
     problem: kernel.Problem, first: loop.Run, others: Callable[[], loop.Run], n_init: int
 ) -> loop.Run:
-    """The better of the ``first`` run and the ``others``, which run where they could be better."""
-    # No other start could explain more than this share of the squared similarities in addition.
+    """The better of the ``first`` run and the ``others``, which run only if worthwhile."""
+    # No other start could explain more than this additional share of the squared similarities.
     certified = first.objective <= 0.03 * problem.square
     if n_init == 1 or (first.converged and certified):
         return first
@@ -180,8 +180,8 @@ def on_a_sample(
 ) -> Array | None:
     """The best of several starts on a sample of the objects, extended to all, (n, 1, k).
 
-    None where there are few objects, rows that a sample would empty (sparse ones), held objects or
-    links, or where the sample shows no more than noise.
+    None for few objects, sparse rows (which a sample would empty), held objects or links, or if the
+    sample shows only noise.
     """
     size = SAMPLE + PER_CLUSTER * k
     if problem.W.n < 2 * size or not _can_be_sampled(problem):
@@ -202,13 +202,13 @@ def on_a_sample(
         first = solved(spectral(part.W.W, part.weights, k, rng)[:, None])
         run = contest(part, first, random, n_init)
     explained, noise = kernel.explained(part, float(run.objective), k)
-    if explained <= 4.0 * noise:  # what clusters of noise explain, with a margin
+    if explained <= 4.0 * noise:  # explained by clusters of noise, with a margin
         return None
     return _extended(problem, rows, run.state)
 
 
 def _can_be_sampled(problem: kernel.Problem) -> bool:
-    """Whether a few rows and columns of the similarity are a similarity of the same kind."""
+    """Whether a part of the similarity is a similarity of the same form."""
     plain = problem.held is None and problem.linked is None and problem.left is None
     if isinstance(problem.W, kernel.Low):
         return plain and isinstance(problem.W.factor, np.ndarray)
@@ -216,7 +216,7 @@ def _can_be_sampled(problem: kernel.Problem) -> bool:
 
 
 def _extended(problem: kernel.Problem, rows: np.ndarray, state: kernel.State) -> Array:
-    """Memberships of all objects (n, 1, k), others by their mean similarity to the clusters."""
+    """Memberships (n, 1, k) of all objects; those not sampled are placed by mean similarity."""
     xp, known = namespace(state.U), state.U[:, 0, :]
     place = np.full(problem.W.n, rows.size)
     place[rows] = np.arange(rows.size)
