@@ -20,7 +20,7 @@ from sfumato.array import rows
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {
     "GaussianMixture": 23,
-    "EvidenceAccumulation": 37,
+    "EvidenceAccumulation": 34,
     "FuzzyCMeans": 25,
     "PairwiseProbabilisticClustering": 29,
 }

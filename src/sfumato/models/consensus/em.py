@@ -41,10 +41,8 @@ from ...array.types import Array, Weights
 from ...components.gaussian import Gaussian, Measured
 from ...engine.component import Fit
 from ...engine.search import Objects, Plan, choose, fit_all
-from ...engine.starts import feature_sample
 from ...numerics import distances, families, seeding
 from ...numerics.axes import Axes, by_radius
-from ...numerics.coordinates import measure
 from ...numerics.holes import Gaps
 from .ensemble import Failure
 
@@ -320,9 +318,9 @@ def family_mixtures(stock: Stock, k: int, seed: int) -> list[np.ndarray]:
     names = families.suited(n, d)
     kinds = {families.kind_of(name) for name in names}
     rows, per_feature = Rows(few.Y, few.mass), kinds != {"spherical"}
-    coordinates = measure(rows, per_feature=per_feature, mix="full" in kinds)
+    coordinates = distances.measure(rows, per_feature=per_feature, mix="full" in kinds)
     measured = Measured(coordinates, data.count, missing=False)
-    sample = feature_sample(few.Y, few.mass, coordinates, missing=False)
+    sample = seeding.feature_sample(few.Y, few.mass, coordinates, missing=False)
     # Members need not be the best mixtures: answers are no worse without the longer search.
     plan = Plan(
         lambda k: [Gaussian(k, name, measured, floor=1e-9) for name in names],
