@@ -22,7 +22,7 @@ LIMITS = {
     "GaussianMixture": 23,
     "EvidenceAccumulation": 34,
     "FuzzyCMeans": 25,
-    "PairwiseProbabilisticClustering": 29,
+    "PairwiseProbabilisticClustering": 27,
 }
 
 
