@@ -20,9 +20,9 @@ from sfumato.array import rows
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {
     "GaussianMixture": 23,
-    "EvidenceAccumulation": 50,
+    "EvidenceAccumulation": 34,
     "FuzzyCMeans": 25,
-    "PairwiseProbabilisticClustering": 30,
+    "PairwiseProbabilisticClustering": 27,
 }
 
 
