@@ -20,7 +20,7 @@ from sfumato.array import rows
 
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {
-    "GaussianMixture": 23,
+    "GaussianMixture": 16,
     "EvidenceAccumulation": 50,
     "FuzzyCMeans": 25,
     "PairwiseProbabilisticClustering": 30,
