@@ -46,4 +46,4 @@ def test_advice_fits_how_the_number_came_about():
 def test_a_model_knows_what_is_needed(rng):
     X = np.vstack([rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 12])
     model = GaussianMixture(n_init=1, random_state=0).fit(X)
-    assert verdict(model).text == "Clear clusters: the data separate all 2."
+    assert verdict(model).text == "Clear clusters: the data separate both."

@@ -25,7 +25,7 @@ SHARE = 0.9  # of the budget; the rest is for what is not counted
 
 
 def refuse_mask(X: object, name: str) -> None:
-    """Refuse a masked array: its mask would be ignored."""
+    """Refuse a masked array, since its mask would be ignored."""
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(
             f"{name} is a masked array, whose mask would be ignored: fill it, e.g. "
@@ -89,7 +89,9 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
 
 
 def check_weights(sample_weight: ArrayLike | None, X: Any, *, any_size: bool = False) -> Any:
-    """Nonnegative finite weights (n,) that can be summed unless ``any_size``, or ``None``."""
+    """Checked weights (n,), nonnegative and finite, or None; their sum is finite unless
+    ``any_size``.
+    """
     if sample_weight is None:
         return None
     refuse_mask(sample_weight, "sample_weight")
@@ -126,7 +128,7 @@ def check_weights(sample_weight: ArrayLike | None, X: Any, *, any_size: bool = F
 
 
 def refuse_overflow(X: Any, name: str) -> None:
-    """Refuse numbers whose squares, summed, would not be numbers."""
+    """Refuse numbers whose sums of squares would overflow."""
     largest = largest_size(X)
     if largest > float(np.finfo(X.dtype).max) ** 0.5 / max(10.0, 10.0 * X.shape[1]):
         raise ValueError(
@@ -136,7 +138,7 @@ def refuse_overflow(X: Any, name: str) -> None:
 
 
 def refuse_underflow(X: Any, name: str) -> None:
-    """Refuse numbers that are not all zero, but whose squares are."""
+    """Refuse nonzero numbers whose squares all underflow."""
     largest = largest_size(X)
     if 0 < largest < float(np.finfo(X.dtype).tiny) ** 0.5 * 1e6:
         raise ValueError(
@@ -146,7 +148,7 @@ def refuse_underflow(X: Any, name: str) -> None:
 
 
 def refuse_subnormal(X: Any, name: str) -> None:
-    """Refuse numbers that are not all zero, but one over which is infinite, or nearly so."""
+    """Refuse numbers so small that the reciprocal of the largest would overflow."""
     if not (isinstance(X, np.ndarray) or sp.issparse(X)):
         return
     largest = largest_size(X)
@@ -158,7 +160,7 @@ def refuse_subnormal(X: Any, name: str) -> None:
 
 
 def largest_size(X: Any) -> float:
-    """Largest size of a value, NaN left out; 0 for an empty array."""
+    """Largest absolute value, ignoring NaN; 0 for an empty array."""
     values = X.data if sp.issparse(X) else X
     if values.size == 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""Cluster kernels: a transfer of the spectrum that makes objects of one cluster similar."""
+"""Cluster kernels: they transform the spectrum so that objects of one cluster become similar."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .graphs import known_weights
 
 
 class ClusterKernel(Symmetric):
-    """W~ = Z Z', never formed, Z with rows of length one; ``extend`` places new objects.
+    """The operator W~ = Z Z', whose rows Z have length one; ``extend`` places new objects.
 
     Attributes
     ----------
     factor : array of shape (n, r)
     eigenvalues : array of shape (r,)
-        Of the normalised similarity, before the transfer.
+        Eigenvalues of the normalised similarity, before the transfer.
     following : float
         The first eigenvalue that was left out.
     """
@@ -44,13 +44,14 @@ class ClusterKernel(Symmetric):
         return namespace(self.factor).sum(self.factor**2, axis=1)
 
     def toarray(self) -> Any:
-        """The matrix itself, (n, n)."""
+        """The explicit matrix (n, n)."""
         what = "the cluster kernel as a dense matrix"
         reserve(self.shape, self.dtype, what, "keep it as an operator, or use its factor")
         return self.factor @ self.factor.T
 
     def extend(self, rows: Any) -> Any:
-        """Factor rows of new objects (Nystrom): times ``factor.T`` they are their similarities.
+        """Factor rows (n_new, r) of new objects (Nystrom); times ``factor.T`` they are
+        similarities.
 
         Parameters
         ----------
@@ -74,28 +75,28 @@ def cluster_kernel(
     power: float = 3.0,
     weights: Any = None,
 ) -> ClusterKernel:
-    """Cluster kernel of a similarity: the spectrum of D^-1/2 K D^-1/2 transferred by a function,
-    then a unit diagonal.
+    """Cluster kernel of a similarity: eigenvalues of D^-1/2 K D^-1/2 changed by a transfer
+    function, then rescaled to a unit diagonal.
 
-    With L = D^-1/2 K D^-1/2 = V diag(lambda) V', the kernel is Z Z' where Z is V
-    diag(phi(lambda))^1/2 with rows scaled to length one.
+    With L = D^-1/2 K D^-1/2 = V diag(lambda) V', the kernel is Z Z', where Z is V
+    diag(phi(lambda))^1/2 with rows of length one.
 
     Parameters
     ----------
     K : array, sparse array or operator of shape (n, n)
-        Symmetric similarities. Where a matrix has negative entries, degrees are sums of absolute
+        Symmetric similarities. If a matrix has negative entries, degrees are sums of absolute
         values (the signed Laplacian of Kunegis et al. 2010).
     n_components : int, optional
-        Eigenvectors above the cut (for ``"linear"`` and ``"polynomial"``: kept at all; by default
-        every one).
+        Number of eigenvectors above the cut; for ``"linear"`` and ``"polynomial"``, the number kept
+        (by default all).
     transfer : {"step", "linear", "linear-step", "polynomial", "poly-step"}
-        phi of an eigenvalue: ``"step"`` 1 above the cut and 0 below; ``"linear"`` itself;
-        ``"linear-step"`` itself above the cut and 0 below; ``"polynomial"`` its ``power``;
-        ``"poly-step"`` its root above the cut and its square below. Negative eigenvalues count as
-        0. ``"poly-step"`` and, without ``n_components``, ``"linear"`` and ``"polynomial"`` need the
-        whole spectrum.
+        phi of an eigenvalue: ``"step"`` is 1 above the cut and 0 below; ``"linear"`` the
+        eigenvalue; ``"linear-step"`` the eigenvalue above the cut and 0 below; ``"polynomial"`` its
+        ``power``; ``"poly-step"`` its root above the cut and its square below. Negative eigenvalues
+        count as 0. ``"poly-step"`` and, without ``n_components``, ``"linear"`` and ``"polynomial"``
+        need the whole spectrum.
     cut : float, optional
-        Eigenvalue of the cut, in place of ``n_components``.
+        Eigenvalue at which to cut, instead of ``n_components``.
     power : float
         Exponent of ``"polynomial"``.
     weights : array of shape (n,), optional
@@ -126,7 +127,7 @@ def cluster_kernel(
     K = check_similarity(K, "K", signed=True)
     n = K.shape[0]
     weights = None if weights is None else known_weights(weights, n, zeros=True)
-    if weights is not None and weights.max() > 1e100:  # only their ratios matter
+    if weights is not None and weights.max() > 1e100:  # only the ratios of weights matter
         weights = weights / weights.max()
     degree = positive_degrees(K, weights, "K")
     if n_isolated := int((degree == 0).sum()):
@@ -139,7 +140,7 @@ def cluster_kernel(
     _warn_if_cut_is_arbitrary(spectrum, above, transfer)
     xp = namespace(spectrum.values)
     values = xp.clip(spectrum.values, min=0.0)
-    # Eigenvalues at rounding level have no reliable vectors; new objects would be divided by them.
+    # Eigenvectors at rounding level are unreliable, and placing new objects would divide by them.
     usable = values > n * xp.finfo(values.dtype).eps * values[0]
     phi = _transferred(values, above, transfer, power)
     features = spectrum.vectors * xp.where(usable, phi, xp.zeros_like(values)) ** 0.5
@@ -151,7 +152,7 @@ def cluster_kernel(
 def _spectrum(
     A: ArrayLike, n: int, n_components: int | None, transfer: str, cut: float | None
 ) -> tuple[int, Spectrum]:
-    """How many eigenvalues lie above the cut, and the eigenpairs that the transfer keeps."""
+    """Number of eigenvalues above the cut, and the eigenpairs that the transfer keeps."""
     if n_components is not None:
         above = check_number(n_components, "n_components", low=1, high=n, integer=True)
         return above, leading_eigenvectors(A, n if transfer == "poly-step" else above)
@@ -169,7 +170,7 @@ def _spectrum(
 
 def _down_to(A: ArrayLike, n: int, cut: float) -> Spectrum:
     """Eigenpairs with eigenvalues of at least ``cut``."""
-    # Their number is not known in advance: ask for twice as many until the cut is reached.
+    # Their number is unknown, so it is doubled until the cut is reached.
     k = min(n, 8)
     found = leading_eigenvectors(A, k)
     while found.following >= cut:
@@ -194,11 +195,11 @@ def _transferred(values: Array, above: int, transfer: str, power: float) -> Any:
 
 
 def _warn_if_cut_is_arbitrary(spectrum: Spectrum, above: int, transfer: str) -> None:
-    """Warn where rounding decides which eigenvectors stay, since those beside the cut are equal."""
+    """Warn if rounding decides which eigenvectors stay, because the two at the cut are equal."""
     if transfer not in ("step", "linear-step") or above == spectrum.vectors.shape[0]:
         return
     last = float(spectrum.values[above - 1])
-    # Residuals of the eigenvectors are of this size.
+    # Size of the residuals of the eigenvectors.
     rounding = max(1e-9, 10 * float(np.finfo(dtype_of(spectrum.values)).eps))
     if last - spectrum.following <= rounding:
         warn(

@@ -1,4 +1,4 @@
-"""Similarities that are never formed: they only multiply."""
+"""Similarities as operators: they multiply but never form the matrix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..array.validation import reserve
 
 
 class Factored(LinearOperator):
-    """The similarity  left @ right.T  as an operator; ``right`` is ``left`` unless given.
+    """The similarity  left @ right.T  as an operator; ``right`` defaults to ``left``.
 
     Parameters
     ----------
@@ -45,13 +45,13 @@ class Factored(LinearOperator):
     _transpose = _adjoint
 
     def diagonal(self) -> np.ndarray:
-        """The entries w_ii of a square similarity."""
+        """The diagonal entries w_ii of a square similarity."""
         if sp.issparse(self.factor):
             return np.asarray(self.factor.multiply(self.right).sum(axis=1)).ravel()
         return np.einsum("ij,ij->i", self.factor, self.right)
 
     def toarray(self) -> np.ndarray:
-        """The matrix, if it fits."""
+        """The explicit matrix, if it fits into memory."""
         what = "the explicit similarity matrix"
         reserve(self.shape, self.dtype, what, "use the operator itself, which only multiplies")
         product = self.factor @ self.right.T

@@ -78,7 +78,7 @@ def test_one_step_equals_a_slow_loop(shared):
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 2), st.booleans())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_step_never_lowers_the_observed_likelihood(seed, k, q, shared):
     X, s = data(25, seed=seed), state(k, 4, q, seed)
     values = []

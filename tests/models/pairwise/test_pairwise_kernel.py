@@ -9,8 +9,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 from sfumato.array.arrays import to_numpy
 from sfumato.engine import loop
-from sfumato.models.pairwise import evidence as forms
-from sfumato.models.pairwise import gradient, kernel
+from sfumato.models.pairwise import gradient, kernel, panels
 from sfumato.numerics import simplex
 
 
@@ -80,11 +79,12 @@ def test_every_kind_of_similarity_reaches_the_same_minimum(rng, exclude, scale):
 def test_steps_never_raise_the_objective_and_stay_on_the_simplex(rng, exclude):
     W = rng.random((50, 50))
     W = W + W.T
-    problem = kernel.Problem(kernel.Explicit(W, n_panels=3), exclude, None)
+    problem = kernel.Problem(kernel.Explicit(W), exclude, None)
     implicit = kernel.Problem(kernel.Implicit(W), exclude, None)
     U = simplex.draw(rng, (50, 2, 4))
     for step, state in (
         (partial(kernel.coordinate_step, problem), kernel.start(problem, U)),
+        (partial(panels.step, problem), kernel.start(problem, U)),
         (partial(kernel.baum_eagon_step, problem), kernel.start(problem, U)),
         (partial(gradient.gradient_step, implicit), gradient.start(implicit, U)),
     ):
@@ -143,15 +143,14 @@ def test_printed_denominator_drifts_and_the_row_sum_does_not(rng):
     assert np.abs(state.U.sum(axis=2) - 1).max() < 1e-14
 
 
-def test_sweeps_by_panels_run_on_every_array_library(array, rng, monkeypatch):
-    monkeypatch.setattr(forms, "takes", lambda W: False)
+def test_sweeps_by_panels_run_on_every_array_library(array, rng):
     W, U = similarity(rng, 20), simplex.draw(rng, (20, 1, 3))
     values = []
     for make in (np.array, array):
         problem = kernel.Problem(kernel.Explicit(make(W)), True, None)
         state = kernel.start(problem, make(U))
         for _ in range(100):
-            state, f = kernel.coordinate_step(problem, state)
+            state, f = panels.step(problem, state)
         values.append(f[0])
         np.testing.assert_allclose(to_numpy(state.U).sum(axis=2), 1, atol=1e-12)
     assert values[0] == pytest.approx(values[1], rel=1e-5)

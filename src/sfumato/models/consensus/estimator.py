@@ -36,7 +36,7 @@ from . import evidence as kinds
 from . import hard, soft
 from .fitted import KEPT, Constraints, FittedConsensus, fit_linked
 from .mixtures import MixtureEnsemble
-from .reading import Settings, run_of
+from .solutions import Settings, run_of
 from .solvers import NAMES, memory_needed
 
 

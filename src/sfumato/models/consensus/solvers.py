@@ -19,9 +19,17 @@ from ...memberships import one_hot
 from ...numerics import label_table as tables
 from ...numerics import seeding
 from ...similarity.coassociation import Coassociation, Rows, Shares
+from ..pairwise.estimator import Settings
 from .hypergraphs import HYPERGRAPHS, by_hypergraph
-from .published import ByLikelihood, ByObservations
-from .reading import SCREEN, ByCompletion, ByKernel, Settings, run_at_once, run_of
+from .solutions import (
+    SCREEN,
+    ByCompletion,
+    ByKernel,
+    ByLikelihood,
+    ByObservations,
+    run_at_once,
+    run_of,
+)
 
 LINKAGES = ("single", "average", "complete")
 LIKELIHOOD = "coassociation-likelihood"

@@ -1,57 +1,62 @@
-"""Memberships from the factor Z of a cluster kernel, and the kernels of tables of labels.
-
-The pairwise model on Z Z', and every object, fitted or new, read against its k x k sums:
-
-    min over the simplex of  (a^2 / 2) u'S u - a (M'z)'u ,     S = U'U ,  M = Z'U
+"""One soft clustering from a table of labels, by the pairwise model and its published relatives.
 
 ``ByKernel`` has the cluster kernel of the implicit co-association, ``ByCompletion`` that of one in
 which some pairs were seen together by no partition: c_ij is 0/0 there, not 0. Expectation and
 maximisation for missing similarities: the published loss, from which such pairs drop out, gives
 first memberships; u_i'u_j takes the place of c_ij; the cluster kernel of the filled matrix gives
-the next memberships, a few times over. The explicit matrix is needed; above
-``label_table.FEW_PAIRS`` objects the result is that of the published loss.
+the next memberships, a few times over. The explicit matrix is needed.
+
+The published models are a loss between what the partitions say and u_i'u_j, by descent:
+
+    f(U) = sum_{i != j} N_ij loss(c_ij, p_ij),   p_ij = u_i'u_j,   rows u_i on the simplex
+
+    squared       (c - p)^2
+    likelihood    -(c log p + (1 - c) log(1 - p)) / 2: f is minus the log-likelihood of the
+                  Bernoulli observations
+
+N_ij partitions saw both objects, a share c_ij of them together; pairs that no partition saw drop
+out. The squared loss goes by sweeps over the table of labels, the likelihood has the co-association
+matrix in hand, for a few thousand objects. Object after object: each row is a convex problem, whose
+steps never raise f.
 """
 
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from ...array.arrays import asarray_like
+from ...array.arrays import native
 from ...array.types import Estimator, Weights
+from ...array.warn import EvidenceWarning
 from ...engine import loop
+from ...numerics import label_sweep as sweeps
 from ...numerics import label_table as tables
 from ...numerics import simplex
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import leading_eigenvectors
-from ...selection.criteria import misfit
-from ...similarity.cluster_kernel import ClusterKernel
+from ...similarity import ClusterKernel, Factored
 from ...similarity.coassociation import Rows
-from ...similarity.operators import Factored
-from ..pairwise.estimator import PairwiseProbabilisticClustering
+from ..pairwise.estimator import PairwiseProbabilisticClustering, Settings
+from .soft import fit_reader
 
 SCREEN = 20_000  # objects among which the starts are compared
-N_ROUNDS = 5  # in which unseen pairs are filled in
+FILLINGS = 5  # rounds in which unseen pairs are filled in
 SETTLED = 1e-3  # largest change of a membership at which the rounds stop
 REGULARIZATION = 0.02  # of the mean degree, as for soft evidence
+PLACED = 4096  # new objects placed at a time
+NEAR = 1e-12  # probabilities keep this distance from 0 and 1
+N_ROUNDS = 30  # over the row of a new object
 
 
-class Settings(NamedTuple):
-    """Starts, sweeps at most, the relative decrease at which to stop, and the random seed."""
-
-    n_init: int
-    max_iter: int
-    tol: float
-    random_state: int
-
-    def model(self, k: int, **parameters: Any) -> PairwiseProbabilisticClustering:
-        """The pairwise model of a given similarity."""
-        own = self._asdict()
-        return PairwiseProbabilisticClustering(k, similarity="precomputed", **own, **parameters)
+def pairwise(k: int, settings: Settings, **parameters: Any) -> PairwiseProbabilisticClustering:
+    """The pairwise model of a given similarity."""
+    own = settings._asdict()
+    return PairwiseProbabilisticClustering(k, similarity="precomputed", **own, **parameters)
 
 
 def run_of(model: Estimator) -> loop.Run:
@@ -65,47 +70,6 @@ def run_of(model: Estimator) -> loop.Run:
 def run_at_once(objective: float) -> loop.Run:
     """The run of what is found in one step."""
     return loop.Run(None, objective, np.array([objective]), 1, True)
-
-
-class Reader(NamedTuple):
-    """The pairwise model as far as an object needs it: H = a^2 S (k, k), and a M (k, k)."""
-
-    curvature: np.ndarray
-    cross: np.ndarray
-    misfit: float
-    run: loop.Run
-
-    def plain(self, Z: Any) -> Any:
-        """Memberships (n, k) as the pairwise model has them."""
-        H, cross = asarray_like(self.curvature, Z), asarray_like(self.cross, Z)
-        return simplex.quadratic_program(H, Z @ cross)
-
-    def __call__(self, Z: Any) -> Any:
-        """Memberships (n, k) of rows of the factor.
-
-        The misfit e, the share of the squared kernel that memberships do not express, is spread
-        over all clusters: (1 - e) u + e / k. Without it, strongly overlapping clusters are told
-        with too much confidence; labels stay as they are.
-        """
-        U = self.plain(Z)
-        doubt = min(self.misfit, 1.0)
-        return simplex.normalize((1.0 - doubt) * U + doubt / U.shape[1])
-
-
-def fit_reader(
-    Z: np.ndarray, settings: Settings, start: np.ndarray | None = None, mass: Weights = None
-) -> Reader:
-    """The pairwise model on Z Z', from memberships ``start`` (n, k), with weights ``mass`` (n,)."""
-    n, k = Z.shape
-    # Objects that are alone in their clusters fix the scale by their own entries only.
-    model = settings.model(k, diagonal="include" if n <= k else "exclude", init=start)
-    run = model._run_of_factor(Z, mass)
-    U, a = simplex.normalize(run.state.U[:, 0]), float(run.state.scale[0])
-    root = 1.0 if mass is None else np.sqrt(mass)[:, None]
-    heavy = U if mass is None else mass[:, None] * U
-    left = misfit(root * Z, root * U)
-    run = run._replace(state=None)
-    return Reader(a * a * (U.T @ heavy), a * (Z.T @ heavy), left, run)
 
 
 class ByKernel:
@@ -122,7 +86,7 @@ class ByKernel:
         self.projection = (scaling * table.root)[:, None] * (spectrum.vectors / values)
         Z, mass = self._factor(table), table.mass
         self.kernel = ClusterKernel(Z, self.projection, spectrum.values, spectrum.following)
-        model = settings.model(k)
+        model = pairwise(k, settings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             # The consensus itself warns about groups that no partition connects.
@@ -178,7 +142,7 @@ class ByCompletion:
         ratios, seen = tables.pair_shares(table)[0], self.seen
         mass = None if table.mass is None else table.mass[seen]
         U = published.memberships
-        for _ in range(N_ROUNDS):
+        for _ in range(FILLINGS):
             filled = np.where(np.isnan(ratios), U @ U.T, ratios)[:, seen]
             self.kernel = FilledKernel.of(filled[seen], k, mass)
             Z = self.kernel(filled)
@@ -200,3 +164,110 @@ class ByCompletion:
             filled = np.where(np.isnan(ratios), U @ self.memberships.T, ratios)[:, self.seen]
             U = self.reader.plain(self.kernel(filled))
         return U
+
+
+class ByObservations:
+    """The squared loss over the raw observations, by sweeps over the table."""
+
+    def __init__(
+        self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
+    ) -> None:
+        sweep = partial(sweeps.sweep, table, offset=sweeps.constant(table))
+        self.memberships, self.run = _descend(sweep, _starts(table, k, settings, start), settings)
+        self.sums = sweeps.moments(table, self.memberships)
+
+    def place(self, new: tables.Table) -> np.ndarray:
+        """Memberships of new objects: one quadratic problem each, against the sums."""
+        blocks = range(0, len(new.codes), PLACED)
+        return np.concatenate(
+            [sweeps.place(new.objects(slice(start, start + PLACED)), self.sums) for start in blocks]
+        )
+
+
+class ByLikelihood:
+    """The Bernoulli likelihood of the observations, with the explicit matrix."""
+
+    def __init__(
+        self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
+    ) -> None:
+        self.table = table
+        C, N = _shares(table)
+        np.fill_diagonal(N, 0.0)
+        # Logarithms of 0 are left out of the start.
+        begin = [simplex.normalize(U + 0.01) for U in _starts(table, k, settings, start)]
+        self.memberships, self.run = _descend(partial(sweep, C, N), begin, settings)
+
+    def place(self, new: tables.Table) -> np.ndarray:
+        """Memberships of new objects, each by itself beside the fitted ones."""
+        row, k = native("labels").likely_row, self.memberships.shape[1]
+        placed = np.full((len(new.codes), k), 1.0 / k)
+        for i, (c, weight) in enumerate(zip(*_shares(new, self.table), strict=True)):
+            for _ in range(N_ROUNDS):
+                before = placed[i].copy()
+                placed[i] = row(c, weight, self.memberships, before)
+                if np.abs(placed[i] - before).max() < 1e-9:
+                    break
+        return simplex.normalize(placed)
+
+
+def _shares(new: tables.Table, other: tables.Table | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of pairs, any number where none was seen, and how many partitions saw each."""
+    shares, seen = tables.pair_shares(new, other)
+    return np.where(np.isfinite(shares), shares, 0.5), seen
+
+
+def _descend(
+    sweep: Any, begin: list[np.ndarray], settings: Settings
+) -> tuple[np.ndarray, loop.Run]:
+    """Memberships and run of the best start, by sweeps with extrapolation."""
+    step = loop.Extrapolation.accelerate(
+        sweep, _extrapolate, lambda mask, one, other: one if mask else other
+    )
+    runs = [
+        loop.iterate(step, loop.Extrapolation(U), max_iter=settings.max_iter, tol=settings.tol)
+        for U in begin
+    ]
+    run = loop.best(runs, larger=False)
+    return run.state.settled, run._replace(state=None, objective=float(run.objective))
+
+
+def _extrapolate(
+    current: np.ndarray, previous: np.ndarray, momentum: float | np.ndarray
+) -> np.ndarray:
+    return simplex.normalize(np.clip(current + momentum * (current - previous), 0.0, None))
+
+
+def _starts(
+    table: tables.Table, k: int, settings: Settings, start: np.ndarray | None
+) -> list[np.ndarray]:
+    """The given start, or the cluster kernel's solution and random draws."""
+    if start is not None:
+        return [start]
+    rng = np.random.default_rng(settings.random_state)
+    n = len(table.codes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvidenceWarning)
+        first = (
+            ByKernel(table, k, settings._replace(tol=1e-4, n_init=1)).memberships
+            if k < n
+            else simplex.draw(rng, (n, k))
+        )
+    return [first, *(simplex.draw(rng, (n, k)) for _ in range(settings.n_init - 1))]
+
+
+def objective(C: np.ndarray, N: np.ndarray, U: np.ndarray) -> float:
+    """f(U) of the likelihood, by blocks of rows."""
+    size, total = max(1, 2**22 // len(U)), 0.0
+    for own in (slice(start, start + size) for start in range(0, len(U), size)):
+        p = np.clip(U[own] @ U.T, NEAR, 1 - NEAR)
+        total -= float(np.sum(N[own] * (C[own] * np.log(p) + (1 - C[own]) * np.log1p(-p)))) / 2
+    return total
+
+
+def sweep(C: np.ndarray, N: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, float]:
+    """Every row once, newest values first, and f afterwards. ``U`` stays as it is."""
+    U = U.copy()
+    for i in range(len(U)):
+        U[i] = native("labels").likely_row(C[i], N[i], U, U[i])
+    U = simplex.normalize(np.where(U < simplex.TINY, 0.0, U))
+    return U, objective(C, N, U)
