@@ -19,10 +19,10 @@ from sfumato.array import rows
 
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {
-    "GaussianMixture": 16,
-    "EvidenceAccumulation": 50,
-    "FuzzyCMeans": 25,
-    "PairwiseProbabilisticClustering": 30,
+    "GaussianMixture": 17,
+    "EvidenceAccumulation": 36,
+    "FuzzyCMeans": 20,
+    "PairwiseProbabilisticClustering": 27,
 }
 
 
