@@ -19,8 +19,8 @@ from sfumato.array import rows
 
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {
-    "GaussianMixture": 17,
-    "EvidenceAccumulation": 36,
+    "GaussianMixture": 16,
+    "EvidenceAccumulation": 35,
     "FuzzyCMeans": 20,
     "PairwiseProbabilisticClustering": 27,
 }
