@@ -75,7 +75,7 @@ class Ready(NamedTuple):
 
 
 def ready(state: State) -> Ready:
-    """What a pass needs of a state."""
+    """Quantities of a state needed in a pass."""
     k, d, q = state.loadings.shape
     A = state.loadings / state.uniquenesses[:, :, None]
     M = np.eye(q) + np.swapaxes(state.loadings, 1, 2) @ A

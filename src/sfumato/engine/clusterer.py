@@ -78,7 +78,7 @@ class Clusterer(
 
     @property
     def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature."""
+        """Whether the answer does not depend on the units of the features."""
         return False
 
     @abstractmethod

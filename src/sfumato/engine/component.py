@@ -114,7 +114,7 @@ class Component(ABC):
         return 0.0
 
     def unpack(self, vector: np.ndarray, like: State) -> Any:
-        """The state that ``pack`` made a vector of."""
+        """The state that ``pack`` turned into a vector."""
         raise NotImplementedError
 
     def whole(self, rows: Rows) -> Any:

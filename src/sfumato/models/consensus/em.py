@@ -214,7 +214,7 @@ class Seen(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Weight of all objects."""
+        """Total weight of the objects."""
         return float(self.Z.shape[1]) if self.mass is None else float(self.mass.sum())
 
 

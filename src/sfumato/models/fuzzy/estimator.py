@@ -156,7 +156,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         ----------
         X : array or sparse array of shape (n, p)
             Features. Missing values are NaN: distances are computed from the other values and
-            rescaled to all features [5]_.
+            rescaled to all features.
         %(partial_labels)s
         %(sample_weight)s
         must_link : array of shape (m, 2) or (m, 3), optional
