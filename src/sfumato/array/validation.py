@@ -154,7 +154,7 @@ def refuse_subnormal(X: Any, name: str) -> None:
     largest = largest_size(X)
     if 0 < largest < float(np.finfo(X.dtype).tiny) * 1e3:
         raise ValueError(
-            f"{name} has no value larger than {largest:.0e}, too small to be measured by: change "
+            f"{name} has no value larger than {largest:.0e}, too small to scale by: change "
             f"units, e.g. np.ldexp({name}, {1000 if X.dtype == np.float64 else 100})"
         )
 

@@ -80,7 +80,7 @@ def read_start(init: Any) -> Start | None:
     for name in given.frozen:
         if getattr(given, name) is None:
             raise ValueError(
-                f"init.frozen={given.frozen!r} needs init.{name}: give the {name} that shall stay"
+                f"init.frozen={given.frozen!r} needs init.{name}: give the {name} to keep"
             )
     return None if all(value is None for value in given[:3]) else given
 

@@ -50,8 +50,8 @@ def check_parameter(
         raise ValueError(f"{name} must be {wanted}, got {reprlib.repr(value)}")
     if (np.abs(array) > most).any():
         raise ValueError(
-            f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: larger numbers do not "
-            "add up"
+            f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: sums of larger "
+            "numbers overflow"
         )
     return array
 

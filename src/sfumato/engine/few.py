@@ -96,8 +96,8 @@ def number_of_few(X: Any, weights: np.ndarray | None = None) -> int:
     found = int(np.argmax(scores)) + 1
     if found == 1 < X.shape[0]:
         warn(
-            f"{X.shape[0]} objects lie no closer in clusters than noise would: one cluster is the "
-            "answer"
+            f"{X.shape[0]} objects are no closer to each other in clusters than noise would be: "
+            "one cluster is the answer"
         )
     return found
 

@@ -346,7 +346,7 @@ class SimilarityClusterer(Clusterer):
             rows = self._function()(X, self._known, **self._counted)
         except TypeError as error:
             raise TypeError(
-                "similarity must accept (X, Y) to place new objects X beside known objects Y: "
+                "similarity must accept (X, Y) to compare new objects X with known objects Y: "
                 f"{error}"
             ) from error
         if not isinstance(rows, Factored):

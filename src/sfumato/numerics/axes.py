@@ -64,7 +64,7 @@ class Axes(NamedTuple):
             return Y, None
         if self.background is None:
             raise ValueError(
-                "X has missing values (NaN), which are taken with a dense array of at most "
+                "X has missing values (NaN), which are supported in dense arrays of at most "
                 f"{MOST_FEATURES} features, got {centred.shape[1]}: drop or fill in what is missing"
             )
         holed = np.isnan(centred).any(axis=1)
@@ -109,8 +109,8 @@ def _axes_with_holes(X: np.ndarray, n_axes: int, weights: Weights) -> Axes:
     """The same from objects with missing values (NaN), by the covariance of one Gaussian."""
     if X.shape[1] > MOST_FEATURES:
         raise ValueError(
-            f"X has missing values (NaN), which are taken with at most {MOST_FEATURES} features, "
-            f"got {X.shape[1]}: drop or fill in what is missing"
+            f"X has missing values (NaN), which are supported with at most {MOST_FEATURES} "
+            f"features, got {X.shape[1]}: drop or fill in what is missing"
         )
     shift, unit, covariance = one_gaussian(np.asarray(X, dtype=np.float64), weights)
     varies = np.diag(covariance) > 0

@@ -178,7 +178,7 @@ def _refuse_subnormal(reach: np.ndarray, dtype: Any) -> None:
         power = 1000 if dtype == np.float64 else 100
         raise ValueError(
             f"X varies by no more than {reach[small[0]]:.0e} in feature {small[0]}, too small to "
-            f"be measured by: change units, e.g. np.ldexp(X, {power}), or drop that feature"
+            f"scale by: change units, e.g. np.ldexp(X, {power}), or drop that feature"
         )
 
 

@@ -283,8 +283,8 @@ class EvidenceAccumulation(FittedConsensus):
         if len(numbers) and first < level:
             warn(
                 f"no number of clusters stands out: the best score, {first:.2f} for "
-                f"{best} clusters, is no more than noise reaches ({level:.2f}); one cluster is the "
-                "answer"
+                f"{best} clusters, is in the range of noise (up to {level:.2f}); one "
+                "cluster is the answer"
             )
             return 1
         return best
@@ -310,9 +310,9 @@ class EvidenceAccumulation(FittedConsensus):
         )
         if not told and self.ensemble is None and self.n_clusters_ > 1 and fitted.score < level:
             warn(
-                f"the evidence does not single out {self.n_clusters_} clusters: the eigengap less "
-                f"the misfit is {fitted.score:.2f}, which noise reaches too (up to {level:.2f}); "
-                "the memberships may cut a continuum"
+                f"the evidence does not single out {self.n_clusters_} clusters: the eigengap "
+                f"reduced by the misfit is {fitted.score:.2f}, in the range of noise (up to "
+                f"{level:.2f}); the memberships may cut a continuum"
             )
 
     def _fit_hard(

@@ -60,9 +60,8 @@ def decided(table: tables.Table) -> tables.Table:
         return table
     warn(
         f"the objects fall into {int((sizes > 0).sum())} sets that no partition saw together: "
-        "nothing says how clusters of one set relate to those of another, so that only those of "
-        "the largest set are decided; fit each by itself, or add partitions that see some objects "
-        "of several"
+        "only the largest set is clustered, since nothing relates clusters of different sets; fit "
+        "each set separately, or add partitions that see objects of several sets"
     )
     kept = seen[together == np.argmax(sizes)].any(axis=0)
     return tables.reweight(table, table.weights * kept)
@@ -216,8 +215,8 @@ def fit_hard(
     if model.consensus in LINKAGES and tables.has_unseen_pairs(table):
         warn(
             "some pairs of objects were seen together by no partition: "
-            f"consensus={model.consensus!r} takes the mean of all other pairs for them; "
-            "consensus='cluster-kernel' leaves them open"
+            f"consensus={model.consensus!r} uses the mean of all other pairs for them; "
+            "consensus='cluster-kernel' treats them as missing"
         )
     if (doubt := doubt_of(solution, table)) is not None:
         warn(doubt)
@@ -318,7 +317,7 @@ def draws(
     if m < FEW:
         warn(
             f"resampling {m} partition{'s' if m > 1 else ''} says little about how much "
-            f"memberships could move: give at least {FEW}"
+            f"memberships vary: give at least {FEW}"
         )
     k, once = memberships.shape[1], fitted.settings._replace(n_init=1)
     few = _of_objects(table, fitted.objects)

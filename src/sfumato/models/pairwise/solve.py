@@ -141,8 +141,8 @@ def given(init: Any, n: int, k: int) -> np.ndarray:
     U = simplex.normalize(U)
     if k > 1 and n > 1 and (U[:, :1] == U).all():
         raise ValueError(
-            "init gives every object the same memberships, from which no step leads away: "
-            "make them differ"
+            "init gives every object the same memberships, which no step can change: make "
+            "them differ"
         )
     return U.transpose(1, 0, 2).copy()
 
