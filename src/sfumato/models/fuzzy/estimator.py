@@ -392,8 +392,10 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         max_iter, tol = self.max_iter, self.tol
         # Lloyd's steps, and those of linked rows, lead where they lead, without extrapolation.
         if self._rule.hard or self._linked is not None:
-            step = self._step(rows)
-            return loop.iterate(step, state, max_iter=max_iter, tol=tol, relative_to=total)
+            scale = total if self._rule.hard else None
+            return loop.iterate(
+                self._step(rows), state, max_iter=max_iter, tol=tol, relative_to=scale
+            )
         if self._kind == "spherical" and (block := rows.only_block) is not None:
             compute = kernel.whole_run(block[0].T, block[1], state, self._rule, max_iter, tol)
             if compute is not None:

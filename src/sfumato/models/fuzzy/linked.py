@@ -44,8 +44,10 @@ class LinkedRows(NamedTuple):
         rule, k = ready.rule, len(state.centers)
         D = np.asarray(squared_distances(self.Z, ready), dtype=np.float64).T
         U, value = _linked(self, D, rule, state.linked)
-        factor = rule.factor(D.shape[1])  # the kernel works with power means of distances
-        A = self.weights[:, None] * power(U[:, :k], rule) / factor
+        # The kernel works with power means of distances, and, but for m = 2, with as large u^m.
+        factor = rule.factor(D.shape[1])
+        A = self.weights[:, None] * power(U[:, :k], rule)
+        A /= 1.0 if rule.fuzzifier == 2.0 else factor
         return U, Stats(A.T @ self.Z.T, value / factor)
 
 
