@@ -1,7 +1,7 @@
-"""What is checked before work begins: parameters, weights, the size of numbers, and memory.
+"""Checks made before work begins: parameters, weights, ranges of numbers, and memory.
 
-Every message names the parameter, the value and the fix. The memory guard refuses a fit or an array
-that needs more memory than there is before it is made, and names a form of it that needs less.
+Every message names the parameter, the value and the fix. The memory guard refuses fits and arrays
+that would not fit into memory, before they are made, and names alternatives that need less.
 """
 
 from __future__ import annotations

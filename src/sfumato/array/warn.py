@@ -31,7 +31,7 @@ def warn(message: str, category: type[Warning] = EvidenceWarning) -> None:
 
 @contextmanager
 def noted(owner: object) -> Iterator[list[str]]:
-    """The texts of all warnings within, shown or not, but for those of another owner within."""
+    """Texts of all warnings in this context, shown or not, except those of another owner inside."""
     held = _heard.get((None, []))
     token = _heard.set(held if held[0] is owner else (owner, []))
     try:

@@ -1,5 +1,5 @@
-"""From a table to what a model's ``fit`` takes: columns on one scale, missing cells filled in; and
-what to know of the table before and after.
+"""From a table to the arguments of ``fit``: columns on one scale, missing values filled in, with
+remarks about the table.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Tuning(NamedTuple):
     answers: int = 10
     # Number of distinct whole numbers up to which a column may hold codes of categories.
     codes: int = 5
-    # Different values of 0 and less up to which they may be codes of missing values.
+    # Largest number of distinct values of 0 and less that may be codes of missing values.
     marks: int = 3
     # Share of the objects whose cluster a single column must determine to explain the clusters.
     alone: float = 0.95
@@ -261,8 +261,9 @@ def _present(column: Column) -> np.ndarray:
 
 
 def _written_for_missing(values: np.ndarray, distinct: np.ndarray) -> list[float]:
-    """Values that may be written where there is none: some of 0 and less below much larger ones,
-    and nines, such as -9 and 999, far from all others."""
+    """Values that may be codes of missing values: 0 or negative and far below all others, or nines
+    (such as -9 and 999) far from all others.
+    """
     low, others = distinct[distinct <= 0], values[values > 0]
     if 0 < len(low) <= TUNING.marks and np.array_equal(low, np.round(low)):
         several = len(distinct) > 2 * TUNING.codes + 1
@@ -277,7 +278,7 @@ def _written_for_missing(values: np.ndarray, distinct: np.ndarray) -> list[float
 
 
 def _class_columns(table: Table) -> list[str]:
-    """The column whose name says that it holds known classes; else the only category."""
+    """The column whose name suggests known classes; otherwise the only category."""
     if table.classes is not None:
         return []
     few = [

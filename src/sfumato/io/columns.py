@@ -1,5 +1,5 @@
-"""Kinds of columns: numbers, yes or no, categories, dates, and columns that are not clustered; and
-how people write them in tables.
+"""Types of columns: numbers, yes/no, categories, dates, and columns that are not clustered; and how
+people write them in tables.
 
 Readers return ``Raw`` columns; ``as_table`` decides the type of each, and puts those that are used
 into one matrix.

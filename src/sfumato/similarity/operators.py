@@ -47,13 +47,13 @@ class Factored(LinearOperator):
     _transpose = _adjoint
 
     def diagonal(self) -> Any:
-        """The entries w_ii of a square similarity."""
+        """The diagonal entries w_ii of a square similarity."""
         if sp.issparse(self.factor):
             return np.asarray(self.factor.multiply(self.right).sum(axis=1)).ravel()
         return namespace(self.factor).sum(self.factor * self.right, axis=1)
 
     def toarray(self) -> Any:
-        """The matrix, if it fits."""
+        """The explicit matrix, if it fits into memory."""
         what = "the explicit similarity matrix"
         reserve(self.shape, self.dtype, what, "use the operator itself, which only multiplies")
         product = self.factor @ self.right.T
