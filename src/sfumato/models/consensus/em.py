@@ -73,9 +73,9 @@ class Tuning(NamedTuple):
     # With fewer objects, graphs fall apart at outliers: for 569 tumours with 30 features they are
     # worse than mixtures, for 1200 and 1797 images better.
     fewest_in_graph: int = 1000
-    # Similarity added to every pair, relative to the mean degree. Posteriors: a few isolated
-    # outliers should not form a cluster. Cells overlap less, and long clusters of cells are chains
-    # of short steps (c).
+    # Similarity added to every pair, relative to the mean degree, so that a few isolated outliers
+    # do not form a cluster. It is smaller for cells, which overlap less than posteriors and whose
+    # long clusters are chains of short steps (c).
     soft_regularization: float = 0.02
     hard_regularization: float = 0.001
     # Over the root of the number of objects: mean score that data without clusters rarely exceed.
