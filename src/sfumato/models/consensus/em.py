@@ -78,10 +78,10 @@ class Tuning(NamedTuple):
     # long clusters are chains of short steps (c).
     soft_regularization: float = 0.02
     hard_regularization: float = 0.001
-    # Over the root of the number of objects: mean score that data without clusters rarely exceed.
-    # Set on 504 clouds of eight kinds (40 to 1200 objects, 2 to 8 dimensions), 5 % of which exceed
-    # it by mixtures and cells (normal, uniform, exponential and t: 4 %). Of 64 others (up to 30
-    # dimensions) 3 % do, with the vote of the graph too; it was not measured on the 504.
+    # Divided by the root of the number of objects: mean score that data without clusters rarely
+    # exceed. Set on 504 clouds of eight kinds (40 to 1200 objects, 2 to 8 dimensions): 5 % exceed
+    # it with mixtures and cells (normal, uniform, exponential and t clouds: 4 %). Of 64 other
+    # clouds (up to 30 dimensions) 3 % do, including the graph, which was not measured on the 504.
     noise: float = 3.5
     smallest: float = 0.1  # of the mean size: numbers with a smaller cluster have split off strays
     compared: int = 1500  # objects on which candidates are compared

@@ -16,10 +16,8 @@ with the entropy H. The answer is that of the kind with the smallest mean of E_a
 kinds, divided by I_a: it is informative, and the others agree with it. Splitting off a few objects
 gives little information, however crisp the split is, and so do vague memberships.
 
-Memberships of every object, fitted or new, follow from the k x k sums of the pairwise model on Z
-Z':
-
-    min over the simplex of  (a^2 / 2) u'S u - a (M'z)'u ,     S = U'U ,  M = Z'U
+The pairwise model on Z Z' gives memberships of the sample. Those of every object, fitted or new,
+are then read from its row of Z (see ``Reader``).
 
 The number of clusters is that with the largest mean, over mixtures, cells and the graph (for more
 than two features with similar ranges), of the relative eigengap times (1 - 10 E_aa). Families are
