@@ -59,6 +59,7 @@ class Clusterer(
 
     # Class attributes that the command line needs to know about a model.
     needs_classes: ClassVar[bool] = False  # whether ``fit`` needs ``y``
+    may_empty_clusters: ClassVar[bool] = False  # whether the objective itself may leave some unused
     # "auto": the model has a criterion for ``n_clusters="auto"``; "never": choose_n_clusters has
     # one; "always": the model infers the number; "given": there is no criterion, a number must be
     # given
@@ -228,7 +229,7 @@ class Clusterer(
     def _warn_of_empty_clusters(self) -> None:
         """Warn about empty clusters, unless another warning was given."""
         k = self.n_clusters_ - self._has_noise()
-        if self.notes_ or reader(self.labels_) is not None:
+        if self.notes_ or self.may_empty_clusters or reader(self.labels_) is not None:
             return
         used = np.count_nonzero(np.bincount(to_numpy(self.labels_), minlength=k)[:k])
         if 0 < used < k:

@@ -63,4 +63,7 @@ def embed(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if not good.any():  # all objects are equal
         return np.zeros((len(K), 1)), np.zeros((len(K), 1))
     root = np.sqrt(values[good])
-    return vectors[:, good] * root, vectors[:, good] / root
+    F = vectors[:, good] * root
+    flat = np.ptp(F, axis=0) <= 1e-12 * np.abs(F).max()  # rounding is no distance
+    F[:, flat] = F[0, flat]
+    return F, vectors[:, good] / root

@@ -67,7 +67,7 @@ def plus_plus(X, weights, double first, draws, double cap):
                 for i in range(n):
                     distance[t, i] = fmin(closest[i], distance[t, i])
                     total += w[i] * distance[t, i]
-                if total < least:
+                if total < (1.0 - 1e-12) * least:  # rounding does not decide between equal ones
                     best, least = t, total
             chosen[c + 1] = tried[best]
             memcpy(&closest[0], &distance[best, 0], n * sizeof(double))

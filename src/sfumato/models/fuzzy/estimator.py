@@ -469,7 +469,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:
         # The kernel works with power means of distances; see its formulas.
         factor = self._rule.factor(self._state.centers.shape[0] + (self.noise is not None))
-        return objective * factor / self._coordinates.scale[0] ** 2
+        return objective * factor / self._coordinates.scale[0] / self._coordinates.scale[0]
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
         self._state, ready, total = run.state, self._ready(run.state), weight_of(rows)
