@@ -9,7 +9,7 @@ cdef double TINY = 2.2250738585072014e-308
 
 
 def merges(double[::1] mass, double[:, ::1] mean, double[:, :, ::1] scatter, double a, fewest):
-    """Pairs (i, j) in the order in which group j joins group i, until ``fewest`` are left.
+    """Pairs (i, j) in the order in which group j is merged into group i, until ``fewest`` are left.
 
     ``mass`` (m,), ``mean`` (m, d) and ``scatter`` (m, d, d) are overwritten. A scatter (m, 1, 1) of
     several features holds traces, which then decide alone.
@@ -53,14 +53,14 @@ cdef struct Groups:
     double* mass
     double* mean
     double* scatter
-    double* rise  # (m, m), of the cost by a union; infinite below the diagonal and for groups gone
-    Py_ssize_t* nearest  # of every row, its least entry; -1 for groups that are gone
-    double* own  # costs
-    double* W  # room for the scatter of a union, and for its factor
+    double* rise  # (m, m), rise of the cost by a union; infinite if not allowed
+    Py_ssize_t* nearest  # smallest entry of every row; -1 for merged groups
+    double* own  # cost of every group
+    double* W  # scratch for the scatter of a union and its factor
 
 
 cdef void _measure(Groups* groups, Py_ssize_t i) noexcept nogil:
-    """The row of a group: what its unions with later ones cost."""
+    """Compute the row of a group: the costs of its unions with later groups."""
     cdef Py_ssize_t j, m = groups.m
     for j in range(i + 1, m):
         groups.rise[i * m + j] = _union(groups, i, j) - groups.own[i] - groups.own[j]
@@ -68,7 +68,7 @@ cdef void _measure(Groups* groups, Py_ssize_t i) noexcept nogil:
 
 
 cdef void _look(Groups* groups, Py_ssize_t i) noexcept nogil:
-    """Find the least entry of a row again."""
+    """Find the smallest entry of a row again."""
     cdef Py_ssize_t j, best = 0
     cdef double least = INFINITY
     cdef const double* row = groups.rise + i * groups.m
@@ -87,7 +87,7 @@ cdef void _merge(Groups* groups, Py_ssize_t* pair) noexcept nogil:
         if groups.nearest[p] > 0 and groups.rise[p * m + groups.nearest[p]] < least:
             i, j = p, groups.nearest[p]
             least = groups.rise[i * m + j]
-    if j == 0:  # no cost is a number: any two will do
+    if j == 0:  # all costs are NaN, so any two will do
         while groups.nearest[i] < 0:
             i += 1
         j = i + 1
@@ -117,7 +117,7 @@ cdef void _merge(Groups* groups, Py_ssize_t* pair) noexcept nogil:
 
 
 cdef void _keep(Groups* groups, Py_ssize_t p, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
-    """Bring the least entry of a row up to date after a union of i and j."""
+    """Update the smallest entry of a row after a union of i and j."""
     cdef Py_ssize_t best = groups.nearest[p]
     cdef const double* row = groups.rise + p * groups.m
     if best == 0 or best == i or best == j:
