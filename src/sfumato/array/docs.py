@@ -115,7 +115,7 @@ weights_ : array of shape (n_clusters,)
     Shares of the clusters, the largest first.""",
     "search": """\
 search_ : ModelSearch
-    Every candidate, its criteria, or the reason why it failed; prints as a table.
+    Every candidate, its criteria, or why it failed or was not fitted; prints as a table.
 selection_ : Choice
     The best candidate of every number of clusters, if several were tried.""",
     "mixture_numbers": """\
