@@ -15,7 +15,7 @@ import numpy as np
 
 from ..array.text import from_cell, plain
 from .reading import InputError, Roles, Table
-from .written import MISSING, NO_WORD, as_day, number, truth_words, written_number
+from .written import MISSING, NO_WORD, as_day, number, truth_words, with_point, written_number
 
 
 class Tuning(NamedTuple):
@@ -84,7 +84,7 @@ class Cells:
         """Add the cells of a block, which stood on these lines."""
         self.odd.append({})
         with suppress(ValueError):
-            points = (cell.replace(",", ".") for cell in cells) if self.decimal == "," else cells
+            points = (with_point(cell, ",") for cell in cells) if self.decimal == "," else cells
             values = np.fromiter(map(float, points), np.float64, len(cells))
             if np.isfinite(values).all():
                 self.blocks.append(values)

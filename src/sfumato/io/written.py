@@ -22,6 +22,8 @@ _BODY = re.compile(
 _SPACES = re.compile(r"(?<=\d)['’\u00a0\u202f ](?=\d{3}(?!\d))")
 _THOUSANDS = {mark: re.compile(rf"\d{{1,3}}(\{mark}\d{{3}})+") for mark in ".,"}
 
+_GROUPED = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*")
+
 # Formats are tried in this order; a column takes the first that reads all its cells.
 _DATES = (
     "%Y-%m-%d|%Y/%m/%d|%d.%m.%Y|%d/%m/%Y|%m/%d/%Y|%d-%m-%Y|%d.%m.%y|%d/%m/%y|%m/%d/%y|"
@@ -38,13 +40,25 @@ class Written(NamedTuple):
     sign: str
 
 
+def with_point(cell: str, decimal: str) -> str:
+    """The cell with a point before the decimals; among decimal commas "2.541" are thousands."""
+    if decimal == ".":
+        return cell
+    return cell.replace(".", "") if _GROUPED.fullmatch(cell) else cell.replace(",", ".")
+
+
+def surely_pointed(cell: str) -> bool:
+    """Whether the point of a number cannot stand between its thousands."""
+    return "." in cell and not _GROUPED.fullmatch(cell) and number(cell) is not None
+
+
 def number(cell: str, decimal: str = ".") -> float | None:
     """The number in a cell, NaN for a missing one, ``None`` for text."""
     cell = cell.strip()
     if cell.lower() in MISSING:
         return float("nan")
     try:
-        return float(cell.replace(",", ".") if decimal == "," else cell)
+        return float(with_point(cell, decimal))
     except ValueError:
         return None
 
