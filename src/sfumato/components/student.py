@@ -166,10 +166,6 @@ class Student(Gaussian):
         more = {"common": 1, "each": self.n_clusters} if isinstance(self.tails, str) else {}
         return super().n_parameters() + more.get(str(self.tails), 0)
 
-    def is_sound(self, state: State, count: float) -> bool:
-        """Whether no cluster has collapsed; other runs would not improve clusters of outliers."""
-        return not self._collapsed(state, count).any()
-
     def has_small(self, state: State, count: float) -> bool:
         return False  # small clusters make the candidate fail, not the run
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
 from numbers import Integral
@@ -25,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..array.arrays import namespace, reader, to_numpy
 from ..array.types import ArrayLike, RandomState
 from ..array.validation import InputSize, check_number, free_memory, require
-from ..array.warn import noted, warn
+from ..array.warn import heard, warn
 from ..data.features import refuse_spread
 from ..memberships import cooccurrence
 from . import loop, structure
@@ -277,6 +278,17 @@ class CooccurrenceIntervals(Clusterer):
         check_number(level, "level", low=0, high=1, strict=True)
         values = [cooccurrence(draw, pairs) for draw in self._membership_draws(n_draws)]
         return np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0).T
+
+
+@contextmanager
+def noted(owner: object) -> Iterator[list[str]]:
+    """The texts of all warnings within, shown or not, but for those of another owner within."""
+    held = heard.get((None, []))
+    token = heard.set(held if held[0] is owner else (owner, []))
+    try:
+        yield heard.get()[1]
+    finally:
+        heard.reset(token)
 
 
 def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:

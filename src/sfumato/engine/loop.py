@@ -77,16 +77,14 @@ def iterate(
     tol: float,
     relative_to: float | np.ndarray | Callable[[Any], Any] | None = None,
     horizon: float = np.inf,
-    settled: Callable[[Any], bool] | None = None,
     lost: Callable[[Any], bool] | None = None,
 ) -> Run:
     """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to``.
 
     ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the
-    objective itself. With several runs, all minimised, a run is given up if at its current pace it
-    would not reach the best one within ``horizon`` steps. ``settled(state)``, if given, decides
-    when to stop instead of the objective (see ``Moving``). ``lost(state)``, called every tenth
-    step, says that a run is hopeless.
+    objective itself. With several runs, all minimised, a run is given up if at its present pace it
+    would not reach the best one within ``horizon`` steps. ``lost(state)``, asked at every
+    tenth step, says that nothing can come of a run any more.
     """
     report, keeper = _listener.get(), _keeper.get()
     history: list[Any] = []
@@ -96,7 +94,7 @@ def iterate(
     def done() -> bool:
         if lost is not None and history and len(history) % 10 == 0 and lost(state):
             return True
-        return settled(state) if settled else _settled(history, tol, relative_to, horizon)
+        return _settled(history, tol, relative_to, horizon)
 
     with checkpoints(None):
         while len(history) < max_iter and not done():
@@ -107,25 +105,6 @@ def iterate(
             if keeper is not None:
                 keeper.keep(place, state, history)
     return Run(state, history[-1] if history else np.inf, np.asarray(history), len(history), done())
-
-
-class Moving(NamedTuple):
-    """A state and the distance of its last step, for rules that stop by movement."""
-
-    state: State
-    distance: float = np.inf
-
-    @classmethod
-    def watch(
-        cls, step: Step, distance: Callable[[Any, Any], float]
-    ) -> Callable[[Moving], tuple[Moving, Any]]:
-        """A step of states that records ``distance(before, after)``."""
-
-        def watched(moving: Moving) -> tuple[Moving, Any]:
-            after, value = step(moving.state)
-            return cls(after, distance(moving.state, after)), value
-
-        return watched
 
 
 def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any], Any]) -> Run:

@@ -30,8 +30,7 @@ from ..array.types import ArrayLike
 from ..numerics import simplex
 from ..numerics.distances import unit_rows
 from ..numerics.eigen import leading_eigenvectors
-from ..numerics.operators import degrees, magnitudes, normalized_operator
-from ..similarity.operators import Factored
+from ..numerics.operators import Factored, degrees, magnitudes, normalized_operator
 from . import loop
 from .similarity_evidence import Evidence, isolated
 

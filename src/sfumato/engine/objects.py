@@ -19,8 +19,7 @@ from ..array.arrays import is_numpy, to_numpy
 from ..array.rows import Rows, has_holes
 from ..array.types import Array, ArrayLike, Weights
 from ..array.validation import check_weights
-from ..numerics.operators import dtype_of
-from ..similarity.operators import Factored
+from ..numerics.operators import Factored, dtype_of
 
 ABSENT, UNKNOWN = -1, -2
 

@@ -16,8 +16,7 @@ from ..array.arrays import is_numpy
 from ..array.types import ArrayLike, Similarity
 from ..array.validation import refuse_mask
 from ..array.warn import warn
-from ..numerics.operators import degrees, diagonal_of
-from ..similarity.operators import Factored
+from ..numerics.operators import Factored, degrees, diagonal_of
 from .objects import Objects
 
 

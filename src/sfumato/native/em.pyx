@@ -39,6 +39,7 @@ cdef class Mixture:
     cdef const double[:, ::1] Z, scale
     cdef const double[::1] weights, mean
     cdef const Py_ssize_t[:, ::1] turns
+    cdef tuple arrays
     cdef double[:, ::1] W
     cdef double[:, :, ::1] M
     cdef double[:, :, :, ::1] C
@@ -76,8 +77,9 @@ cdef class Mixture:
 
     def _allocate(self):
         k, kk, d, n, q = self.k, self.kk, self.d, self.n, self.q
-        self.W, self.M = np.empty((SLOTS, kk)), np.empty((SLOTS, k, d))
-        self.C = np.empty((SLOTS, k, self.p, self.w))
+        shapes = ((SLOTS, kk), (SLOTS, k, d), (SLOTS, k, self.p, self.w))
+        self.arrays = tuple([np.empty(shape) for shape in shapes])
+        self.W, self.M, self.C = self.arrays
         self.rows, self.sums = np.empty((kk, q)), np.empty((kk, q))
         self.walking, self.spare = np.empty(gaussian_work(kk, q, n)), np.empty((kk + 2) * n)
         self.scatter, self.mass = np.empty(k * self.size), np.empty(k)
@@ -85,15 +87,15 @@ cdef class Mixture:
         self.small, self.fitting = np.empty(6 * d * d + 3 * d + k * self.size), np.empty(room(k, d))
 
     def put(self, weights, means, shapes):
-        """Set a state: its weights, means, and covariances in any shape with as many numbers."""
-        np.asarray(self.W)[0], np.asarray(self.M)[0] = weights, means
-        np.asarray(self.C)[0] = np.reshape(shapes, (self.k, self.p, self.w))
+        """Take a state: its weights, means, and covariances in any shape of as many numbers."""
+        W, M, C = self.arrays
+        W[0], M[0], C[0] = weights, means, shapes.reshape(C.shape[1:])
 
     def state(self, Py_ssize_t slot):
         """Weights, means and covariances of a slot."""
         if not 0 <= slot < SLOTS:
             raise ValueError(f"slot must be below {SLOTS}, got {slot}")
-        return np.array(self.W[slot]), np.array(self.M[slot]), np.array(self.C[slot])
+        return tuple([array[slot].copy() for array in self.arrays])
 
     def run(self, Py_ssize_t max_iter, double threshold):
         """Slot of the final state of a run from the state that was set, the history of the

@@ -1,4 +1,4 @@
-"""Similarities scaled or shifted along their diagonal, as operators."""
+"""Similarities that are never formed: factored, scaled or shifted along their diagonal."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..array.arrays import is_bfloat16, is_numpy, namespace
 from ..array.types import Array, Similarity, Weights
+from ..array.validation import reserve
 
 
 class Symmetric(LinearOperator):
@@ -60,6 +61,53 @@ class Shifted(Symmetric):
     def toarray(self) -> Any:
         """The explicit matrix (n, n)."""
         return self @ like(self.W, np.eye(self.shape[0], dtype=self.dtype))
+
+
+class Factored(LinearOperator):
+    """The similarity  left @ right.T  as an operator; ``right`` defaults to ``left``.
+
+    Parameters
+    ----------
+    factor : array or sparse array of shape (n, d)
+    right : array or sparse array of shape (m, d), optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.similarity import Factored
+    >>> W = Factored(np.eye(3)[[0, 0, 1]])
+    >>> W @ np.ones(3)
+    array([2., 2., 1.])
+    """
+
+    def __init__(self, factor: Any, right: Any = None) -> None:
+        self.factor = factor
+        self.right = factor if right is None else right
+        super().__init__(dtype_of(factor), (factor.shape[0], self.right.shape[0]))
+
+    def __matmul__(self, V: Any) -> Any:
+        return self.factor @ (self.right.T @ V)
+
+    def _matmat(self, V: Any) -> Any:
+        return self @ V
+
+    def _adjoint(self) -> Factored:
+        return Factored(self.right, self.factor)
+
+    _transpose = _adjoint
+
+    def diagonal(self) -> Any:
+        """The diagonal entries w_ii of a square similarity."""
+        if sp.issparse(self.factor):
+            return np.asarray(self.factor.multiply(self.right).sum(axis=1)).ravel()
+        return namespace(self.factor).sum(self.factor * self.right, axis=1)
+
+    def toarray(self) -> Any:
+        """The explicit matrix, if it fits into memory."""
+        what = "the explicit similarity matrix"
+        reserve(self.shape, self.dtype, what, "use the operator itself, which only multiplies")
+        product = self.factor @ self.right.T
+        return product.toarray() if sp.issparse(product) else product
 
 
 def _columns_in_blocks(W: Similarity) -> Iterator[tuple[slice, Any]]:

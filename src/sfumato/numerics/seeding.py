@@ -145,41 +145,6 @@ def unit(weights: np.ndarray) -> float:
     return min(1.0, float(weights.sum()) / len(weights))
 
 
-def merge(
-    mass: np.ndarray,
-    mean: np.ndarray,
-    trace: np.ndarray,
-    cost: Callable[[np.ndarray, np.ndarray], np.ndarray],
-) -> np.ndarray:
-    """Pairs (m - 1, 2) of groups in the order of merging; each is merged into the first one.
-
-    Each step merges the pair that raises the sum of ``cost(mass, trace)`` least. ``mass`` (m,),
-    ``mean`` (m, d) and the traces of the scatter (m,) are overwritten.
-    """
-
-    def union(a: Any, others: Any) -> tuple[np.ndarray, np.ndarray]:
-        N = mass[a] + mass[others]
-        gap, share = mean[others] - mean[a], mass[a] * mass[others] / N
-        return N, trace[a] + trace[others] + share * np.sum(gap * gap, axis=1)
-
-    m = len(mass)
-    alive, own, rise = np.ones(m, dtype=bool), cost(mass, trace), np.full((m, m), np.inf)
-    for one in range(m):
-        two = np.arange(one + 1, m)
-        rise[one, two] = rise[two, one] = cost(*union(one, two)) - own[one] - own[two]
-    pairs = np.empty((max(m - 1, 0), 2), dtype=np.intp)
-    for pair in pairs:
-        pair[:] = a, b = divmod(int(np.argmin(rise)), m)
-        N, W = union(a, [b])
-        mean[a] = (mass[a] * mean[a] + mass[b] * mean[b]) / N[0]
-        mass[a], trace[a], alive[b] = N[0], W[0], False
-        own[a] = cost(N, W)[0]
-        rise[b, :] = rise[:, b] = np.inf
-        others = np.flatnonzero(alive & (np.arange(m) != a))
-        rise[a, others] = rise[others, a] = cost(*union(a, others)) - own[a] - own[others]
-    return pairs
-
-
 def cut(tree: np.ndarray, n_clusters: int) -> np.ndarray:
     """Labels from cutting a linkage tree (SciPy's format) into exactly this many clusters."""
     n = len(tree) + 1
@@ -342,17 +307,12 @@ class Hierarchy:
         squares = np.sum((Z - weights @ Z / weights.sum()) ** 2, axis=1)
         spread = float(weights @ squares) / (weights.sum() * max(Z.shape[1], 1))
         a = unit(weights) * spread
-        if _only_traces(Z, weights, float(squares.max())):
+        width = 1 if _only_traces(Z, weights, float(squares.max())) else Z.shape[1]
+        scatter = np.zeros((len(mass), width, width))
+        if width == 1:
             own = np.sum((Z - mean[first]) ** 2, axis=1)
-            traces = np.bincount(first, weights * own)
-            tiny = np.finfo(float).tiny
-
-            def cost(N: np.ndarray, trace: np.ndarray) -> np.ndarray:
-                return N * np.log(np.maximum((trace + a) / N, tiny))
-
-            return cls(first, merge(mass, mean, traces, cost))
-        scatter = np.zeros((len(mass), Z.shape[1], Z.shape[1]))
-        if len(mass) < len(Z):
+            scatter[:, 0, 0] = np.bincount(first, weights * own)
+        elif len(mass) < len(Z):
             scatter = np.stack([(Z.T * row) @ Z for row in share])
             scatter -= mass[:, None, None] * mean[:, :, None] * mean[:, None, :]
         groups = (np.array(part, dtype=np.float64, order="C") for part in (mass, mean, scatter))

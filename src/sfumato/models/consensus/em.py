@@ -36,14 +36,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...array.arrays import asarray_like, is_numpy, namespace, native
-from ...array.rows import one_blas_thread
+from ...array.rows import Rows, one_blas_thread
 from ...array.types import Array, Weights
+from ...components.gaussian import Gaussian, Measured
 from ...engine.component import Fit
-from ...engine.search import Objects, choose, fit_all
-from ...numerics import distances, seeding
+from ...engine.search import Objects, Plan, choose, fit_all
+from ...numerics import distances, families, seeding
 from ...numerics.axes import Axes, by_radius
 from ...numerics.holes import Gaps
-from ..gaussian import GaussianMixture
 from .ensemble import Failure
 
 MAX_STEPS = 60  # members need to be different rather than converged; TOLERANCE is per object
@@ -315,13 +315,25 @@ def family_mixtures(stock: Stock, k: int, seed: int) -> list[np.ndarray]:
     """Coefficients (q, Q) of mixtures of k, 1.5 k and 2 k components; empty if all collapse."""
     few = stock.take(np.arange(0, len(stock.Y), -(-len(stock.Y) // TUNING.most_in_families)))
     sizes = sorted({int(np.ceil(times * k)) for times in TUNING.multiples})
-    data = Objects.of(few.Y, few.mass)
-    model = GaussianMixture(k, n_init=2, max_iter=200, tol=1e-4)
-    # Members need not be the best mixtures; a longer search gives no better answers.
-    plan = model._plan(data, seed, fixed=False)
-    sample = plan.sample(data)
-    plan = plan._replace(thorough=False, sample=lambda _: sample)
-    most = min(max(k, len(few.Y) // 5), len(few.Y))
+    data, (n, d) = Objects.of(few.Y, few.mass), few.Y.shape
+    names = families.suited(n, d)
+    kinds = {families.kind_of(name) for name in names}
+    rows, per_feature = Rows(few.Y, few.mass), kinds != {"spherical"}
+    coordinates = distances.measure(rows, per_feature=per_feature, mix="full" in kinds)
+    measured = Measured(coordinates, data.count, missing=False)
+    sample = seeding.feature_sample(few.Y, few.mass, coordinates, missing=False)
+    # Members need not be the best mixtures: answers are no worse without the longer search.
+    plan = Plan(
+        lambda k: [Gaussian(k, name, measured, floor=1e-9) for name in names],
+        lambda _: sample,
+        "bic",
+        n_init=2,
+        max_iter=200,
+        tol=1e-4,
+        seed=seed,
+        thorough=False,
+    )
+    most = min(max(k, n // 5), n)
     with one_blas_thread():
         best = [choose(fit_all(data, [size], plan), "bic") for size in sizes if size <= most]
     return [_coefficients(fit) for fit in best if np.isfinite(fit.candidate.bic)]

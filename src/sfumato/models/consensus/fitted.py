@@ -28,8 +28,8 @@ from ...engine.clusterer import CooccurrenceIntervals
 from ...engine.objects import object_weights
 from ...numerics.label_sweep import brier_score
 from ...numerics.label_table import pair_shares
+from ...numerics.operators import Factored
 from ...similarity.cluster_kernel import ClusterKernel, cluster_kernel
-from ...similarity.operators import Factored
 from . import hard
 from .em import TUNING
 from .evidence import check_given

@@ -26,8 +26,7 @@ from ...numerics import kmeans, simplex
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import leading_eigenvectors
 from ...numerics.label_table import Table
-from ...numerics.operators import normalized_operator
-from ...similarity.operators import Factored
+from ...numerics.operators import Factored, normalized_operator
 from ..pairwise.estimator import Settings
 from .solutions import run_at_once
 
