@@ -19,9 +19,9 @@ from sfumato.array import rows
 
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {
-    "GaussianMixture": 23,
+    "GaussianMixture": 16,
     "EvidenceAccumulation": 34,
-    "FuzzyCMeans": 25,
+    "FuzzyCMeans": 20,
     "PairwiseProbabilisticClustering": 27,
 }
 
