@@ -40,8 +40,6 @@ from .mixtures import MixtureEnsemble
 from .solutions import Settings, run_of
 from .solvers import NAMES, memory_needed
 
-THIN = 5000  # objects up to which one thread of BLAS is the quickest
-
 
 class EvidenceAccumulation(FittedConsensus):
     """One soft clustering from many: u_i'u_j is the chance that objects i and j belong together.
@@ -250,8 +248,8 @@ class EvidenceAccumulation(FittedConsensus):
         rng: np.random.Generator,
     ) -> None:
         self._dtype = np.dtype(str(X.dtype).rpartition(".")[2])
-        # More threads of BLAS only wait in products of few objects, as long as all the rest takes.
-        with one_blas_thread() if X.shape[0] <= THIN else nullcontext():
+        # In products of few objects more threads of BLAS only wait, as long as all the rest takes.
+        with one_blas_thread() if X.shape[0] <= 5000 else nullcontext():
             k = self.n_clusters
             if not self._searches():
                 check_n_clusters(k, X.shape[0])
