@@ -403,7 +403,7 @@ def test_sets_never_seen_together_are_undecided(consensus):
     L = np.full((50, 6), -1)
     L[:30, :3], L[30:, 3:] = truth[:30, None], truth[30:, None]
     model = EvidenceAccumulation(2, ensemble="precomputed", consensus=consensus, random_state=0)
-    with pytest.warns(EvidenceWarning, match="only those of the largest set are decided"):
+    with pytest.warns(EvidenceWarning, match="only the largest set is clustered"):
         model.fit(L)
     assert adjusted_rand_index(truth[:30], model.labels_[:30]) == 1.0
     assert model.memberships_[:30].max(axis=1).min() > 0.9
