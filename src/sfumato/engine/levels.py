@@ -4,6 +4,7 @@ Coarser: the two clusters r and s with the largest soft overlap
 
     u_r'u_s / (|u_r| |u_s|)
 
+(of labelings, whose clusters may be hard, u_r'C u_s with the co-association C in place of u_r'u_s)
 become one, again and again, so memberships at a level are sums of columns of the next finer one.
 Finer: every cluster s of a finer fit, with memberships v, is a part of the cluster r of the answer
 with which it overlaps most, and the memberships of r are divided among its parts,
@@ -245,10 +246,12 @@ class Leveled:
     def _coarser(self) -> list[np.ndarray]:
         """For n_clusters_, n_clusters_ - 1, ... clusters the column of each column."""
         if not hasattr(self, "_coarser_"):
-            U = self.memberships_
-            sums = products(U, U, self._object_masses())
-            self._coarser_ = merged(sums, noise=self._has_noise())
+            self._coarser_ = merged(self._together(self.memberships_), noise=self._has_noise())
         return self._coarser_
+
+    def _together(self, U: Any) -> np.ndarray:
+        """How much the clusters of memberships U have in common: U'U."""
+        return products(U, U, self._object_masses())
 
     def _finer(self) -> Refinement | None:
         """The finer fit; None where the evidence supports none, or is no longer there."""
@@ -268,8 +271,7 @@ class Leveled:
         """For F, F - 1, ..., n_clusters_ clusters the column of each of the F finest columns."""
         if not hasattr(self, "_parts_"):
             U = finer.memberships(self.memberships_, finer.model.memberships_)
-            sums = products(U, U, self._object_masses())
-            self._parts_ = merged(sums, finer.parents, self._has_noise())
+            self._parts_ = merged(self._together(U), finer.parents, self._has_noise())
         return self._parts_[: len(finer.parents) - self.memberships_.shape[1] + 1]
 
     def _finest(self) -> int:

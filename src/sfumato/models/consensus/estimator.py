@@ -28,7 +28,7 @@ from ...array.warn import warn
 from ...data.features import check_observed, without_empty
 from ...engine.clusterer import most_clusters, plain_features
 from ...engine.few import number_of_few
-from ...engine.levels import local_maxima, sizes
+from ...engine.levels import local_maxima, products, sizes
 from ...engine.objects import object_weights
 from ...engine.structure import CONFIDENT, has_few
 from ...selection.choose import reported
@@ -49,8 +49,9 @@ class EvidenceAccumulation(FittedConsensus):
         ``"auto"`` takes the best number, or one where nothing beats noise; a sequence holds the
         numbers to choose from. The score of k is the gap after the k-th eigenvalue of the
         normalised co-association, relative to what it could be, less what k clusters leave of it
-        (``misfit_``); for features the mean over small mixtures, k-means partitions and the
-        neighbour graph; for labelings times the mean adjusted Rand index of the clusters to these.
+        (``misfit_``); for features times the information of the memberships, as the mean
+        over small mixtures, k-means partitions and the neighbour graph; for labelings times the
+        mean adjusted Rand index of the clusters to these.
         The answer k is the same fit as with ``n_clusters=k``.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
         What makes evidence from features. None: small Gaussian mixtures, fine connected k-means
@@ -310,8 +311,8 @@ class EvidenceAccumulation(FittedConsensus):
         )
         if not told and self.ensemble is None and self.n_clusters_ > 1 and fitted.score < level:
             warn(
-                f"the evidence does not single out {self.n_clusters_} clusters: the eigengap less "
-                f"the misfit is {fitted.score:.2f}, which noise reaches too (up to {level:.2f}); "
+                f"the evidence does not single out {self.n_clusters_} clusters: their score is "
+                f"{fitted.score:.2f}, which noise reaches too (up to {level:.2f}); "
                 "the memberships may cut a continuum"
             )
 
@@ -372,6 +373,14 @@ class EvidenceAccumulation(FittedConsensus):
     def _finest(self) -> int:
         """The finest number that any kind of evidence supports."""
         return max(super()._finest(), getattr(self, "_supported_", 1))
+
+    def _together(self, U: Any) -> np.ndarray:
+        """U'U, for labelings U'C U with the co-association C."""
+        if self._soft is not None:
+            return super()._together(U)
+        weights = self._object_masses()
+        heavy = U if weights is None else U * weights[:, None]
+        return products(U, self.coassociation_ @ np.asarray(heavy, np.float64), weights)
 
     def _noise(self) -> float:
         return super()._noise() if self._soft is None else soft.noise_score(len(self.memberships_))
