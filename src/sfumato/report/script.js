@@ -310,12 +310,13 @@
     const first = some.sort((a, b) => (sorted.down ? -1 : 1) * compare(key(a), key(b))).slice(0, 50);
     body.replaceChildren(...first.map((i) => {
       const row = document.createElement("tr");
-      for (const text of [names[i], clusters[own[i]], certainty[i].toFixed(3), ...rows[i]]) {
-        const cell = document.createElement("td");
-        cell.className = "cell";
-        cell.textContent = text;
+      [names[i], clusters[own[i]], certainty[i].toFixed(3), ...rows[i]].forEach((text, at) => {
+        const cell = document.createElement("td"), held = document.createElement("bdi");
+        cell.className = ["object", "cluster"][at] ?? "cell";
+        held.textContent = text;
+        cell.append(held);
         row.append(cell);
-      }
+      });
       row.addEventListener("pointerenter", () => { state.hit = i; painters.forEach((paint) => paint()); });
       row.addEventListener("pointerleave", () => { state.hit = null; painters.forEach((paint) => paint()); });
       return row;

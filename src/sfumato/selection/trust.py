@@ -27,6 +27,7 @@ from ..memberships import align, check_memberships, cooccurrence, harden
 from ..metrics import brier_score, calibration_curve
 from ..numerics.simplex import softmax
 from ._evidence import TUNING
+from .choose import Choice
 
 
 def temper(memberships: ArrayLike, temperature: float) -> np.ndarray:
@@ -227,13 +228,21 @@ def verdict(
     >>> verdict(GaussianMixture(3, random_state=0).fit(X), stability=1.0).text
     'Clear clusters: the data separate all 3, and fits to resamples agree to 1.00.'
     """
+    failed = ""
     if hasattr(clustering, "memberships_"):
+        failed = _failed(getattr(clustering, "selection_", None))
         structure = getattr(clustering, "structure_", None) if structure is None else structure
         automatic = automatic or getattr(clustering, "n_clusters", None) == "auto"
         noise = noise or getattr(clustering, "noise", None) is not None
         clustering = clustering.memberships_
     U = check_memberships(to_numpy(clustering))
     k = U.shape[1] - noise
+    if k == 1 and failed:
+        return Verdict(
+            "caution",
+            f"One cluster, because no fit of several succeeded: {failed}. Leave out columns that "
+            "hold few values, or try another model.",
+        )
     if k == 1:
         why = "no division into several is supported by the data" if automatic else "as asked for"
         return Verdict("note", f"One cluster: {why}.")
@@ -254,6 +263,12 @@ def verdict(
         )
     vague = float(np.asarray(U).max(axis=1).mean()) < CONFIDENT
     return _not_separate(k, int(structure.n_apart), agree, steady, vague, automatic)
+
+
+def _failed(choice: Choice | None) -> str:
+    """Why the first of several numbers of clusters failed, if all of more than one did."""
+    reasons = [row.failure or "" for row in choice.table if row.n_clusters > 1] if choice else []
+    return reasons[0] if reasons and all(reasons) else ""
 
 
 def _separate(every: str, split: int | None, agree: str, *, unsteady: bool) -> Verdict:

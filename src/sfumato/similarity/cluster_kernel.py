@@ -8,16 +8,16 @@ import numpy as np
 
 from ..array.arrays import namespace
 from ..array.types import Array, ArrayLike
-from ..array.validation import check_choice, check_number, reserve
+from ..array.validation import check_choice, check_number
 from ..array.warn import warn
 from ..data.matrices import check_rows, check_similarity
 from ..numerics.distances import unit_rows
 from ..numerics.eigen import Spectrum, leading_eigenvectors
-from ..numerics.operators import Symmetric, dtype_of, normalized_operator, positive_degrees
+from ..numerics.operators import Factored, dtype_of, normalized_operator, positive_degrees
 from .graphs import known_weights
 
 
-class ClusterKernel(Symmetric):
+class ClusterKernel(Factored):
     """The operator W~ = Z Z', whose rows Z have length one; ``extend`` places new objects.
 
     Attributes
@@ -32,22 +32,8 @@ class ClusterKernel(Symmetric):
     def __init__(
         self, factor: Array, projection: ArrayLike, eigenvalues: ArrayLike, following: float
     ) -> None:
-        super().__init__(dtype_of(factor), (factor.shape[0], factor.shape[0]))
-        self.factor, self.projection = factor, projection
-        self.eigenvalues, self.following = eigenvalues, following
-
-    def __matmul__(self, X: Array) -> Any:
-        return self.factor @ (self.factor.T @ X)
-
-    def diagonal(self) -> Any:
-        """The diagonal, (n,): ones, and zeros for objects without any similarity."""
-        return namespace(self.factor).sum(self.factor**2, axis=1)
-
-    def toarray(self) -> Any:
-        """The explicit matrix (n, n)."""
-        what = "the cluster kernel as a dense matrix"
-        reserve(self.shape, self.dtype, what, "keep it as an operator, or use its factor")
-        return self.factor @ self.factor.T
+        super().__init__(factor)
+        self.projection, self.eigenvalues, self.following = projection, eigenvalues, following
 
     def extend(self, rows: Any) -> Any:
         """Factor rows (n_new, r) of new objects (Nystrom); times ``factor.T`` they are
@@ -71,7 +57,6 @@ def cluster_kernel(
     n_components: int | None = None,
     *,
     transfer: str = "step",
-    cut: float | None = None,
     power: float = 3.0,
     weights: Any = None,
 ) -> ClusterKernel:
@@ -95,8 +80,6 @@ def cluster_kernel(
         ``power``; ``"poly-step"`` its root above the cut and its square below. Negative eigenvalues
         count as 0. ``"poly-step"`` and, without ``n_components``, ``"linear"`` and ``"polynomial"``
         need the whole spectrum.
-    cut : float, optional
-        Eigenvalue at which to cut, instead of ``n_components``.
     power : float
         Exponent of ``"polynomial"``.
     weights : array of shape (n,), optional
@@ -136,7 +119,12 @@ def cluster_kernel(
             "to everything"
         )
     A = normalized_operator(K, degree, weights)
-    above, spectrum = _spectrum(A, n, n_components, transfer, cut)
+    above = n
+    if n_components is not None:
+        above = check_number(n_components, "n_components", low=1, high=n, integer=True)
+    elif "step" in transfer:
+        raise ValueError(f"transfer={transfer!r} needs n_components: how many eigenvectors to keep")
+    spectrum = leading_eigenvectors(A, n if transfer == "poly-step" else above)
     _warn_if_cut_is_arbitrary(spectrum, above, transfer)
     xp = namespace(spectrum.values)
     values = xp.clip(spectrum.values, min=0.0)
@@ -147,40 +135,6 @@ def cluster_kernel(
     divisors = xp.where(usable, values, xp.ones_like(values))
     projection = A.scaling[:, None] * (features / divisors)
     return ClusterKernel(unit_rows(features), projection, spectrum.values, spectrum.following)
-
-
-def _spectrum(
-    A: ArrayLike, n: int, n_components: int | None, transfer: str, cut: float | None
-) -> tuple[int, Spectrum]:
-    """Number of eigenvalues above the cut, and the eigenpairs that the transfer keeps."""
-    if n_components is not None:
-        above = check_number(n_components, "n_components", low=1, high=n, integer=True)
-        return above, leading_eigenvectors(A, n if transfer == "poly-step" else above)
-    if "step" not in transfer:
-        return n, leading_eigenvectors(A, n)
-    if cut is None:
-        raise ValueError(
-            f"transfer={transfer!r} needs n_components (how many eigenvectors to keep) or cut "
-            "(the smallest eigenvalue to keep)"
-        )
-    check_number(cut, "cut", low=0, high=1, strict=True)
-    spectrum = leading_eigenvectors(A, n) if transfer == "poly-step" else _down_to(A, n, cut)
-    return int((spectrum.values >= cut).sum()), spectrum
-
-
-def _down_to(A: ArrayLike, n: int, cut: float) -> Spectrum:
-    """Eigenpairs with eigenvalues of at least ``cut``."""
-    # Their number is unknown, so it is doubled until the cut is reached.
-    k = min(n, 8)
-    found = leading_eigenvectors(A, k)
-    while found.following >= cut:
-        k = min(n, 2 * k)
-        found = leading_eigenvectors(A, k)
-    above = int((found.values >= cut).sum())
-    if above == k:
-        return found
-    values, vectors = found.values[:above], found.vectors[:, :above]
-    return Spectrum(values, vectors, float(found.values[above]), found.residual)
 
 
 def _transferred(values: Array, above: int, transfer: str, power: float) -> Any:

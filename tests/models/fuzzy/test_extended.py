@@ -165,6 +165,20 @@ def test_labelled_objects_keep_their_cluster(blobs):
     np.testing.assert_array_equal(model.labels_, np.array([2, 0, 1])[truth])
 
 
+@pytest.mark.parametrize("settings", [{}, {"fuzzifier": 1.5}, {"noise": 1.0}, {"entropy": 0.2}])
+def test_linked_rows_pull_the_centers_as_much_as_free_ones(settings, blobs):
+    X, y = blobs
+    together, apart = some_pairs(y, 30, 0)
+    weights = np.random.default_rng(1).random(len(X)) + 0.5
+    model = FuzzyCMeans(3, tol=1e-13, max_iter=2000, random_state=0, **settings)
+    model.fit(X, sample_weight=weights, must_link=together, cannot_link=apart)
+    U = model.memberships_[:, :3] ** (model.fuzzifier_ or 1.0) * weights[:, None]
+    np.testing.assert_allclose(
+        model.cluster_centers_, (U.T @ X) / U.sum(axis=0)[:, None], rtol=1e-4, atol=1e-4
+    )
+    assert np.diff(model.history_).max(initial=0) <= 1e-9 * model.history_[0]
+
+
 def test_what_does_not_go_together_is_named(blobs):
     X, _ = blobs
     with pytest.raises(ValueError, match="rows 0 and 1"):

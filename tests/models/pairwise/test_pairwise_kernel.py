@@ -94,6 +94,18 @@ def test_steps_never_raise_the_objective_and_stay_on_the_simplex(rng, exclude):
         assert run.state.U.min() >= 0
 
 
+def test_the_product_that_gradient_steps_carry_along_is_computed_anew_now_and_then(rng):
+    W = similarity(rng)
+    problem = kernel.Problem(kernel.Implicit(W), False, None)
+    state, ages = gradient.start(problem, simplex.draw(rng, (40, 2, 3))), []
+    for _ in range(26):
+        state, _ = gradient.gradient_step(problem, state)
+        ages.append(state.age)
+        exact = np.tensordot(W, state.U, axes=1)
+        np.testing.assert_allclose(state.product, exact, atol=1e-10 * np.abs(exact).max())
+    assert ages == [*range(1, 25), 0, 1]
+
+
 @pytest.mark.parametrize("exclude", [False, True])
 def test_descent_direction_is_minus_a_quarter_of_the_gradient_over_the_scale(rng, exclude):
     W, U, a = similarity(rng, 8), rng.dirichlet(np.ones(3), 8), 0.6

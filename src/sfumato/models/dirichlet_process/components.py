@@ -30,6 +30,7 @@ from scipy.special import digamma, gammaln
 
 from ...array.arrays import asarray_like, namespace, to_numpy
 from ...array.types import Array
+from ...components import incomplete
 from ...conjugate.normal import LOG_2PI, normal_wishart_log_normalizer
 from ...numerics import distances
 from ...numerics.holes import Marginal, Patterns
@@ -103,12 +104,7 @@ class FullComponent(_NormalComponent):
         if self._seen(Z) is None:
             return super().expected_sums(R, C, Z)
         some = _Incomplete.of(C, Z, len(self.mean))
-        out = np.empty((len(C), len(Z)))
-        out[:, 0] = R.sum(axis=1)
-        for j, part in enumerate(some.parts):
-            first, second = part.moments(some.X, R[j])
-            out[j, 1:] = np.concatenate([first, distances.pack(second[None])[0]])
-        return out
+        return incomplete.expected_sums(some.X, some.parts, R)
 
     def posterior(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """mean (k, d), kappa (k,), df (k,) and scale (k, d, d) given sums of features (k, q)."""

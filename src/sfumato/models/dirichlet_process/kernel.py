@@ -223,7 +223,7 @@ class Process:
     unpack: ClassVar[None] = None
 
     def whole(self, rows: Rows) -> None:
-        """Runs are not made in one native call."""
+        """No native runs: each run is made step by step."""
 
     def ready(self, state: State) -> State:
         """The clusters to evaluate in a pass."""

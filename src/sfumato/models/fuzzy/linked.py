@@ -3,9 +3,9 @@
     J = sum_ij w_i u_ij^m d_ij  +  sum over pairs apart of  q sum_j u_ij^m u_lj^m
                                 +  sum over pairs together of  q sum_{j != h} u_ij^m u_lh^m
 
-Rows that must be together share one row of memberships, whose distances are their mean. For the
-others a pair adds  q u_lj^m  (or, together, q times the sum of u_lh^m, h != j) to the distance of i
-from center j, so that rows in turn never raise J. With the entropy rule u takes the place of u^m.
+Must-linked rows share one row of memberships, whose distances are their mean. For other links, a
+pair adds q u_lj^m (or, together, q times the sum of u_lh^m, h != j) to the distance of i from
+center j, so updating rows in turn never raises J. With the entropy rule, u replaces u^m.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .kernel import Distances, Rule, State, Stats, memberships, share, squared_d
 
 
 class LinkedRows(NamedTuple):
-    """Linked rows by their features z(x) (q, m) and weights (m,)."""
+    """Linked rows, given by features z(x) (q, m) and weights (m,)."""
 
     links: Linked
     Z: Any
     weights: np.ndarray
-    unit: float  # distance that a pull of one stands for
+    unit: float  # distance that corresponds to a link of weight one
 
     @property
     def labelled(self) -> bool:
@@ -33,19 +33,21 @@ class LinkedRows(NamedTuple):
         return bool((self.links.labels >= 0).any())
 
     def numbered(self, state: State, ready: Distances) -> State:
-        """The centers in the order in which labelled rows fit best."""
+        """The centers in the order that best matches the labelled rows."""
         if not self.labelled:
             return state
         k, own = len(state.centers), self.links.labels[self.links.unit]
         return State(state.centers[matching(memberships(self.Z, ready)[:, :k], own)])
 
     def summarize(self, state: State, ready: Distances) -> tuple[np.ndarray, Stats]:
-        """Memberships (m, k), the noise last, that go on from those of the state, and sums."""
+        """Memberships (m, k), noise last, continued from those of the state, and their sums."""
         rule, k = ready.rule, len(state.centers)
         D = np.asarray(squared_distances(self.Z, ready), dtype=np.float64).T
         U, value = _linked(self, D, rule, state.linked)
-        factor = rule.factor(D.shape[1])  # the kernel works with power means of distances
-        A = self.weights[:, None] * power(U[:, :k], rule) / factor
+        # The kernel works with power means of distances, and, but for m = 2, with as large u^m.
+        factor = rule.factor(D.shape[1])
+        A = self.weights[:, None] * power(U[:, :k], rule)
+        A /= 1.0 if rule.fuzzifier == 2.0 else factor
         return U, Stats(A.T @ self.Z.T, value / factor)
 
 
@@ -55,7 +57,7 @@ def power(U: np.ndarray, rule: Rule) -> np.ndarray:
 
 
 def _share(D: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
-    """Best memberships for distances (n, k), and what each object costs."""
+    """Best memberships for distances (n, k), and the cost of each object."""
     # A floor for each row, since links may dominate; its reciprocal must be finite.
     floor = np.maximum(1e-15 * D.max(axis=1, keepdims=True, initial=0.0), 1e-290)
     U, costs = share(np.ascontiguousarray((D + floor).T), rule)
