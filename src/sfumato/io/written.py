@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 MISSING = frozenset(
-    {"", "na", "n/a", "n.a.", "nan", "null", "none", "?", ".", "-", "--"}
+    {"", "na", "n/a", "n.a.", "k.a.", "nan", "null", "none", "?", ".", "-", "--"}
     | {"#n/a", "#na", "#value!", "#div/0!", "#ref!", "#num!"}  # as spreadsheets write them
 )
 NO_WORD = MISSING - {"none"}  # among words "none" is an answer
@@ -49,7 +49,8 @@ def with_point(cell: str, decimal: str) -> str:
 
 def surely_pointed(cell: str) -> bool:
     """Whether the point of a number cannot stand between its thousands."""
-    return "." in cell and not _GROUPED.fullmatch(cell) and number(cell) is not None
+    value = None if _GROUPED.fullmatch(cell) or "." not in cell else number(cell)
+    return value is not None and value == value  # "n.a." is missing
 
 
 def number(cell: str, decimal: str = ".") -> float | None:
