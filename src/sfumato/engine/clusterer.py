@@ -63,6 +63,7 @@ class Clusterer(
     # "auto": the model has a criterion for ``n_clusters="auto"``; "never": choose_n_clusters has
     # one; "always": the model infers the number; "given": no criterion knows it, give a number
     chooses_n_clusters: ClassVar[str] = "never"
+    notes_: tuple[str, ...]  # the texts of all warnings of the last fit, shown or not
     _evidence_: Any  # kept from the beginning of a fit until memberships are published
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
