@@ -51,6 +51,7 @@ _BODY = re.compile(
 )
 _SPACES = re.compile(r"(?<=\d)['’\u00a0\u202f ](?=\d{3}(?!\d))")
 _THOUSANDS = {mark: re.compile(rf"\d{{1,3}}(\{mark}\d{{3}})+") for mark in ".,"}
+_GROUPED = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*")
 
 # Formats are tried in this order; the first that fits all cells of a column is used.
 _DATES = (
@@ -68,13 +69,25 @@ class Written(NamedTuple):
     sign: str
 
 
+def with_point(cell: str, decimal: str) -> str:
+    """The cell with a decimal point; in a column of decimal commas "2.541" means thousands."""
+    if decimal == ".":
+        return cell
+    return cell.replace(".", "") if _GROUPED.fullmatch(cell) else cell.replace(",", ".")
+
+
+def surely_pointed(cell: str) -> bool:
+    """Whether the point of a number cannot separate thousands."""
+    return "." in cell and not _GROUPED.fullmatch(cell) and number(cell) is not None
+
+
 def number(cell: str, decimal: str = ".") -> float | None:
     """The number in a cell, NaN for a missing one, ``None`` for text."""
     cell = cell.strip()
     if cell.lower() in MISSING:
         return float("nan")
     try:
-        return float(cell.replace(",", ".") if decimal == "," else cell)
+        return float(with_point(cell, decimal))
     except ValueError:
         return None
 
@@ -181,7 +194,7 @@ class Cells:
         """Add the cells of a block, which were read from these lines."""
         self.odd.append({})
         with suppress(ValueError):
-            points = (cell.replace(",", ".") for cell in cells) if self.decimal == "," else cells
+            points = (with_point(cell, ",") for cell in cells) if self.decimal == "," else cells
             values = np.fromiter(map(float, points), np.float64, len(cells))
             if np.isfinite(values).all():
                 self.blocks.append(values)
