@@ -282,7 +282,7 @@ class CooccurrenceIntervals(Clusterer):
 
 @contextmanager
 def noted(owner: object) -> Iterator[list[str]]:
-    """The texts of all warnings within, shown or not, but for those of another owner within."""
+    """Texts of all warnings in this context, shown or not, except those of another owner inside."""
     held = heard.get((None, []))
     token = heard.set(held if held[0] is owner else (owner, []))
     try:

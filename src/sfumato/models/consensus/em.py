@@ -319,14 +319,21 @@ def family_mixtures(stock: Stock, k: int, seed: int) -> list[np.ndarray]:
     data, (n, d) = Objects.of(few.Y, few.mass), few.Y.shape
     names = families.suited(n, d)
     kinds = {families.kind_of(name) for name in names}
-    forms = {"per_feature": kinds != {"spherical"}, "mix": "full" in kinds}
-    coordinates = distances.measure(Rows(few.Y, few.mass), **forms)
+    rows, per_feature = Rows(few.Y, few.mass), kinds != {"spherical"}
+    coordinates = distances.measure(rows, per_feature=per_feature, mix="full" in kinds)
     measured = Measured(coordinates, data.count, missing=False)
     sample = seeding.feature_sample(few.Y, few.mass, coordinates, missing=False)
-    # Members need not be the best mixtures: answers are no worse without the longer search.
-    limits: Any = {"n_init": 2, "max_iter": 200, "tol": 1e-4, "seed": seed, "thorough": False}
-    makers = (lambda k: [Gaussian(k, name, measured, 1e-9) for name in names], lambda _: sample)
-    plan = Plan(*makers, "bic", **limits)
+    # Members need not be the best mixtures; a longer search gives no better answers.
+    plan = Plan(
+        lambda k: [Gaussian(k, name, measured, floor=1e-9) for name in names],
+        lambda _: sample,
+        "bic",
+        n_init=2,
+        max_iter=200,
+        tol=1e-4,
+        seed=seed,
+        thorough=False,
+    )
     most = min(max(k, n // 5), n)
     with one_blas_thread():
         best = [choose(fit_all(data, [size], plan), "bic") for size in sizes if size <= most]
