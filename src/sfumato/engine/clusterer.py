@@ -66,7 +66,7 @@ class Clusterer(
     # given
     chooses_n_clusters: ClassVar[str] = "never"
     _evidence_: Any  # kept from the start of a fit until memberships are published
-    notes_: tuple[str, ...]  # the warnings of the fit
+    notes_: tuple[str, ...]  # the texts of all warnings of the last fit, shown or not
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
