@@ -13,7 +13,7 @@ from sfumato import (
     MemoryBudgetError,
     SpectralClustering,
 )
-from sfumato.array.memory import SHARE
+from sfumato.array.validation import SHARE
 
 
 @pytest.mark.parametrize(("share", "offered"), [(1.0, True), (0.95, False)])

@@ -23,7 +23,7 @@ from sfumato import (
 from sfumato.datasets import make_gaussians
 from sfumato.engine.objects import present_rows
 from sfumato.metrics import adjusted_rand_index, matched_accuracy
-from sfumato.models.consensus import hard, published, solvers
+from sfumato.models.consensus import hard, solutions, solvers
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
 from sfumato.numerics import simplex
@@ -202,12 +202,12 @@ def test_explicit_sweeps_go_down_and_ignore_unseen_pairs():
     start = simplex.draw(rng, (30, 3))
     U, history = start, []
     for _ in range(20):
-        U, value = published.sweep(C, seen, U)
+        U, value = solutions.sweep(C, seen, U)
         history.append(value)
     assert np.all(np.diff(history) <= 1e-9 * history[0])
     other = start
     for _ in range(20):
-        other, _ = published.sweep(np.where(seen > 0, C, 0.123), seen, other)
+        other, _ = solutions.sweep(np.where(seen > 0, C, 0.123), seen, other)
     np.testing.assert_allclose(U, other, atol=1e-9)
     p, c = np.clip(U @ U.T, 1e-12, 1 - 1e-12), C
     loss = -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from scipy.cluster.hierarchy import linkage
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ...array.memory import InputSize, require
+from ...array.arrays import native
 from ...array.rows import _controller, in_threads
-from ...array.types import Array, ArrayLike
-from ...array.validation import as_generator, check_number, refuse_subnormal
+from ...array.types import Array, ArrayLike, Estimator, Weights
+from ...array.validation import InputSize, as_generator, check_number, refuse_subnormal, require
 from ...array.warn import warn
 from ...data.features import check_features, refuse_tensors
 from ...engine import loop
 from ...engine.objects import distinct_rows, object_weights
-from .members import LINKAGES, Failure, Plan, attempt, label, range_of
+from ...numerics import seeding
 
 ALIASES = {
     "SL": ("single",),
@@ -30,42 +35,43 @@ ALIASES = {
     "KM": ("k-means",),
     "All": ("single", "complete", "average", "k-means"),
 }
-# Number of near objects that are searched for one that a partition has seen, whose label a new
-# object takes
+# Number of nearest objects among which one seen by a partition is searched; new objects take its
+# label
 NEIGHBORS = 10
+LINKAGES = ("single", "complete", "average", "ward")
+LINKAGE_OBJECTS = 5000  # a tree of more objects would need more than 100 MB of distances
 
 
 class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Labelings (n, m) of the objects by many clusterings, each on its own subsample with its own
-    number of clusters.
+    """Labelings (n, m) of the objects by many clusterings, each with its own subsample and number
+    of clusters.
 
     Parameters
     ----------
     n_members : int
-        Partitions by each algorithm.
+        Number of partitions per algorithm.
     algorithms : str, estimator, or list of them
-        ``"connected-k-means"``: k-means, its clusters taken apart where the graph of nearest
-        neighbours falls apart, so that no cluster bridges a gap (above ``max_objects`` objects,
-        where clusters are small anyway, the same as) ``"k-means"``; ``"single"``, ``"complete"``,
+        ``"connected-k-means"``: k-means whose clusters are split into the connected parts of the
+        nearest-neighbour graph, so that no cluster bridges a gap; ``"k-means"`` (also used instead
+        above ``max_objects`` objects, where clusters are small); ``"single"``, ``"complete"``,
         ``"average"``, ``"ward"``: linkages; any scikit-learn clusterer; or a base ensemble of the
-        evidence accumulation literature: ``"KM"``, ``"SL"``, ``"CL"``, ``"AL"``, and ``"All"``
-        four.
+        evidence accumulation literature: ``"KM"``, ``"SL"``, ``"CL"``, ``"AL"``, and ``"All"`` (all
+        four).
     n_clusters : int, (low, high) or None
-        Number of clusters of a partition, drawn anew for each from the range; None means from
-        sqrt(n) to 2 sqrt(n): fine partitions, whose evidence is local and does not presume a shape.
-        Not set on estimators without such a parameter.
+        Number of clusters of a partition, or a range to draw it from. None means from sqrt(n) to 2
+        sqrt(n): fine partitions, which assume no shape. Estimators without such a parameter keep
+        theirs.
     subsample : float
         Share of the objects that a partition sees; the others get -1.
     feature_fraction : float
         Share of the features that a partition sees.
     n_neighbors : int
-        Nearest neighbours in the graph that takes the clusters of ``"connected-k-means"`` apart.
+        Number of neighbours in the graph of ``"connected-k-means"``.
     n_cuts : int
         Partitions cut from each linkage tree, at different numbers of clusters.
     max_objects : int
-        Objects that a partition is learnt from at most. Where the subsample is larger, it is learnt
-        from so many objects and then labels all of them (linkages: from 5000 at most), so that the
-        cost is linear in n.
+        Largest number of objects from which a partition is learnt (linkages: 5000). It then labels
+        all objects of a larger subsample, so that the cost is linear in n.
     random_state : int, Generator, RandomState or None
 
     Attributes
@@ -73,7 +79,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     labelings_ : array of shape (n, m)
         One partition per column, -1 for objects it did not see.
     members_ : list of length m
-        What labels new objects.
+        Rules that label new objects.
     failures_ : list of (algorithm, message)
         Partitions that could not be made.
 
@@ -127,8 +133,8 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X : array or sparse array of shape (n, p)
         y : ignored
         sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object. Equal rows are one object; an object of
-            weight 0 has no part in the partitions and is labelled afterwards.
+            A weight of w counts as w copies of the object. Equal rows are one object. Objects of
+            weight 0 do not affect the partitions and are labelled afterwards.
 
         Returns
         -------
@@ -140,16 +146,16 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         given = check_features(self, X, reset=True)
         refuse_subnormal(given, "X")
         objects = distinct_rows(given, object_weights(sample_weight, given))
-        X = given if objects.group is None else given[objects.first()]
-        self._frame = _Frame.of(X)
-        X = self._frame(X)
+        # Partitions do not depend on the origin, but rounding errors do.
+        self._origin: Any = 0 if sp.issparse(given) else given.mean(axis=0, dtype=np.float64)
+        X = self._centred(given if objects.group is None else given[objects.first()])
         jobs = self._jobs(as_generator(self.random_state))
-        # With more objects clusters of k-means are small beside any gap, and the graph would be
+        # With more objects, k-means clusters are smaller than any gap, and the graph would be
         # large.
         connected = X.shape[0] <= self.max_objects and any(
             isinstance(job[0], str) and job[0] == "connected-k-means" for job in jobs
         )
-        # Fine partitions: local evidence that presumes no shape of the clusters.
+        # Fine partitions give local evidence and assume no shape of the clusters.
         low = max(2, math.isqrt(X.shape[0]))
         plan = Plan(
             (low, 2 * low) if self.n_clusters is None else range_of(self.n_clusters),
@@ -199,7 +205,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         for name in names:
             _check_algorithm(name)
             n_cuts = self.n_cuts if isinstance(name, str) and name in LINKAGES else 1
-            # Without subsampling every tree of a linkage is the same: one tree gives all cuts.
+            # Without subsampling all trees of a linkage are equal, so one tree gives all cuts.
             if n_cuts == 1 or self.subsample < 1 or self.feature_fraction < 1:
                 full, rest = divmod(self.n_members, n_cuts)
                 jobs += [(name, n_cuts)] * full + [(name, rest)] * (rest > 0)
@@ -209,28 +215,16 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return [(*job, int(seed)) for job, seed in zip(jobs, seeds, strict=True)]
 
     def _run(self, function: Any, arguments: list[tuple[Any, ...]]) -> Any:
-        """Results in order, from threads that keep to one core each."""
-        tasks = [(function, *each) for each in arguments]
+        """Results in order, from threads that use one core each."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            for done, result in enumerate(in_threads(_on_one_core, tasks, None), 1):
+            for done, result in enumerate(in_threads(function, arguments, None), 1):
                 loop.tell(done, len(arguments), math.nan)
                 yield result
 
     def _keep(self, X: Array, results: list[Any]) -> None:
-        self.failures_ = [result for result in results if isinstance(result, Failure)]
-        if self.failures_:
-            name, message = self.failures_[0]
-            if len(self.failures_) == len(results):
-                raise ValueError(
-                    f"none of the partitions could be made; the first, by {name}, failed with: "
-                    f"{message}"
-                )
-            warn(
-                f"{len(self.failures_)} partitions could not be made and are left out; the first, "
-                f"by {name}, failed with: {message}"
-            )
-        pairs = [pair for result in results if not isinstance(result, Failure) for pair in result]
+        parts, self.failures_ = sound(results, "runs")
+        pairs = [pair for part in parts for pair in part]
         self.members_ = [member for member, _ in pairs]
         self.labelings_ = np.stack([labels for _, labels in pairs], axis=1)
         self._neighbors = None
@@ -242,17 +236,17 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     ) -> np.ndarray:
         """Make the partitions and return them, (n, m).
 
-        -1 where a partition did not see an object.
+        -1 means that a partition did not see an object.
         """
         return self.fit(X, y, sample_weight=sample_weight).labelings_
 
     def transform(self, X: Array) -> np.ndarray:
-        """Labels of new objects by every partition, (n_new, m): nearest center, the member's own
-        ``predict``, or nearest object.
+        """Labels (n_new, m) of new objects by every partition: that of the nearest center, of the
+        member's ``predict``, or of the nearest object.
         """
         check_is_fitted(self)
         refuse_tensors(self, X)
-        X = self._frame(check_features(self, X, reset=False))
+        X = self._centred(check_features(self, X, reset=False))
         near = self._neighbors
         nearest = None if near is None else near.kneighbors(X, return_distance=False)
         known = zip(self.members_, self._object_labels.T, strict=True)
@@ -262,9 +256,14 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             labels[:, column] = result
         return labels
 
+    def _centred(self, X: Any) -> Any:
+        if np.ndim(self._origin) == 0:
+            return X
+        return (X.toarray() if sp.issparse(X) else X) - self._origin.astype(X.dtype)
+
     def _label(self, X: np.ndarray, member: int) -> np.ndarray:
-        """Labels of new objects by one partition that has centers."""
-        return label(self._frame(X), self.members_[member], self._object_labels[:, member], None)
+        """Labels of new objects by one partition with centers."""
+        return label(self._centred(X), self.members_[member], self._object_labels[:, member], None)
 
     @property
     def _n_features_out(self) -> int:
@@ -280,28 +279,243 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return tags
 
 
-class _Frame(NamedTuple):
-    """Origin and unit that keep numbers in a safe range; partitions do not depend on them."""
+class Member(NamedTuple):
+    """Rule that labels new objects: centers, an estimator, or (with neither) the nearest seen
+    object.
+    """
 
-    origin: Any
-    unit: Any
+    algorithm: str
+    n_clusters: int
+    centers: np.ndarray | None = None
+    estimator: Any = None
+    features: np.ndarray | None = None
 
-    @classmethod
-    def of(cls, X: np.ndarray) -> _Frame:
-        largest = abs(X).max() if X.size else 1.0
-        if sp.issparse(X):
-            return cls(None, X.dtype.type(largest or 1.0))
-        origin = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        return cls(origin, X.dtype.type(np.abs(X - origin).max() or 1.0))
 
-    def __call__(self, X: Any) -> Any:
-        if self.origin is None:
-            return sp.csr_array(X) / self.unit
-        return ((X.toarray() if sp.issparse(X) else X) - self.origin) / self.unit
+class Plan(NamedTuple):
+    """Settings shared by all partitions; ``near`` (n, m) are the nearest neighbours of every
+    object.
+    """
+
+    n_clusters: tuple[int, int]
+    subsample: float
+    feature_fraction: float
+    max_objects: int
+    near: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+
+class Failure(NamedTuple):
+    """A partition that could not be made, and the reason."""
+
+    algorithm: str
+    message: str
+
+
+def sound(results: list[Any], what: str) -> tuple[list[Any], list[Failure]]:
+    """The results that could be fitted, and the failures (with a warning)."""
+    failures = [each for each in results if isinstance(each, Failure)]
+    if failures:
+        name, message = failures[0]
+        first = f"the first, {name}, failed with: {message}"
+        if len(failures) == len(results):
+            raise ValueError(f"none of the {len(results)} {what} could be fitted; {first}")
+        warn(
+            f"{len(failures)} of {len(results)} {what} could not be fitted and are left out; "
+            f"{first}"
+        )
+    return [each for each in results if not isinstance(each, Failure)], failures
+
+
+def range_of(n_clusters: int | Sequence[int]) -> tuple[int, int]:
+    """Smallest and largest number of clusters of a member, from a number or a pair."""
+    pair: Any = n_clusters
+    low, high = pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else (pair, pair)
+    name = "n_clusters (an integer, a pair (low, high) or None)"
+    low = check_number(low, name, low=1, integer=True)
+    return low, check_number(high, "n_clusters: its upper end", low=low, integer=True)
+
+
+def attempt(X: Array, plan: Plan, algorithm: Any, n_cuts: int, seed: int) -> Any:
+    """Partitions from one run of an algorithm, or a ``Failure``, so that the others continue."""
+    ours = isinstance(algorithm, str) and not sp.issparse(X)
+    name = algorithm if isinstance(algorithm, str) else type(algorithm).__name__
+    try:
+        with nullcontext() if ours else _controller().limit(limits=1, user_api="openmp"):
+            return _partitions(X, plan, algorithm, n_cuts, np.random.default_rng(seed))
+    except Exception as error:
+        return Failure(name, f"{type(error).__name__}: {error}")
+
+
+def _partitions(
+    X: Array, plan: Plan, algorithm: Any, n_cuts: int, rng: np.random.Generator
+) -> list[tuple[Member, np.ndarray]]:
+    n, p = X.shape
+    wanted = max(1, round(plan.subsample * n))
+    limit = plan.max_objects
+    if isinstance(algorithm, str) and algorithm in LINKAGES:
+        limit = min(limit, LINKAGE_OBJECTS)
+    sample = np.sort(rng.permutation(n)[: min(wanted, limit)])
+    features = None
+    if plan.feature_fraction < 1:
+        features = np.sort(rng.permutation(p)[: max(1, round(plan.feature_fraction * p))])
+    low, high = (min(bound, len(sample)) for bound in plan.n_clusters)
+    numbers = rng.integers(low, high + 1, size=n_cuts)
+    everything, results = _take(X, features), []
+    split = partial(_split, sample=sample, near=plan.near)
+    own = None if plan.weights is None else plan.weights[sample]
+    for member, labels in _cluster(everything[sample], algorithm, numbers, rng, split, own):
+        column = np.full(n, -1, dtype=np.int32)
+        column[sample] = labels
+        if wanted > limit:
+            column = _extend(everything, sample, member, labels)
+        results.append((member._replace(features=features), column))
+    return results
+
+
+def _cluster(
+    X: Any,
+    algorithm: Any,
+    numbers: np.ndarray,
+    rng: np.random.Generator,
+    split: Callable[[np.ndarray], np.ndarray],
+    weights: Weights = None,
+) -> list[tuple[Member, np.ndarray]]:
+    """Members and their labels from clustering the objects of a sample."""
+    k, seed = int(numbers[0]), int(rng.integers(2**31))
+    if not isinstance(algorithm, str):
+        return [_by_estimator(X, algorithm, k, seed, weights)]
+    if algorithm in ("k-means", "connected-k-means"):
+        labels = _kmeans(X, k, seed, weights)
+        if algorithm == "connected-k-means":
+            labels = split(labels)
+        centers = _means(X, labels, weights)
+        return [(Member(algorithm, int(labels.max()) + 1, centers=centers), labels)]
+    if X.shape[0] == 1:
+        return [(Member(algorithm, 1), np.zeros(1, dtype=np.int32)) for _ in numbers]
+    # Single and complete linkage do not depend on copies.
+    blind = weights is None or algorithm in ("single", "complete")
+    rows = np.arange(X.shape[0]) if blind else copies(np.asarray(weights), algorithm)
+    first = np.unique(rows, return_index=True)[1]
+    tree = linkage((X.toarray() if sp.issparse(X) else X)[rows], algorithm)
+    return [
+        (Member(algorithm, int(k)), _numbered(seeding.cut(tree, int(k))[first])) for k in numbers
+    ]
+
+
+def _kmeans(X: Any, k: int, seed: int, weights: Weights) -> np.ndarray:
+    """Labels (n,) from one start of k-means."""
+    if sp.issparse(X):
+        model = KMeans(k, n_init=1, random_state=seed).fit(X, sample_weight=weights)
+        return _numbered(model.labels_)
+    X = np.ascontiguousarray(X, dtype=np.float64)
+    own = np.ones(len(X)) if weights is None else weights
+    return _numbered(seeding.kmeans(X, own, k, np.random.default_rng(seed)))
+
+
+def _numbered(labels: np.ndarray) -> np.ndarray:
+    """Labels renumbered 0, 1, ..., for nonnegative labels of which some are unused."""
+    return (np.cumsum(np.bincount(labels) > 0) - 1)[labels].astype(np.int32)
+
+
+def copies(weights: np.ndarray, name: str) -> np.ndarray:
+    """Indices that repeat each object as often as its weight, for algorithms without weights."""
+    if not (weights == np.rint(weights)).all():
+        raise ValueError(f"{name} counts copies: sample_weight must hold whole numbers")
+    return np.repeat(np.arange(len(weights)), weights.astype(np.int64))
+
+
+def _by_estimator(
+    X: Array, estimator: Estimator, k: int, seed: int, weights: Weights
+) -> tuple[Member, np.ndarray]:
+    model = clone(estimator)
+    settings = {"n_clusters": k, "n_components": k, "random_state": seed}
+    own = model.get_params()
+    model.set_params(**{name: value for name, value in settings.items() if name in own})
+    rows = fit_weighted(model, X, weights)
+    labels = np.asarray(model.labels_ if hasattr(model, "labels_") else model.predict(X[rows]))
+    labels = labels[np.unique(rows, return_index=True)[1]]
+    rule = model if hasattr(model, "predict") else None
+    return Member(type(model).__name__, len(np.unique(labels)), estimator=rule), labels
+
+
+def fit_weighted(model: Estimator, X: Array, weights: Weights) -> np.ndarray:
+    """Fit to weighted objects; returns the rows used (copies if the model takes no weights)."""
+    rows = np.arange(X.shape[0])
+    if weights is None:
+        model.fit(X)
+    elif has_fit_parameter(model, "sample_weight"):
+        model.fit(X, sample_weight=weights)
+    else:
+        rows = copies(np.asarray(weights), type(model).__name__)
+        model.fit(X[rows])
+    return rows
+
+
+def _split(labels: np.ndarray, sample: np.ndarray, near: np.ndarray | None) -> np.ndarray:
+    """Labels of a sample with clusters split where links between near objects do not connect them.
+
+    ``near`` (n, m) are the nearest neighbours of all objects; None keeps clusters whole.
+    """
+    if near is None:
+        return labels
+    everyone = np.arange(-len(near), 0)  # objects outside the sample connect nothing
+    everyone[sample] = labels
+    return _numbered(native("neighbours").connected_pieces(near, everyone)[0][sample])
+
+
+def _means(X: Array, labels: np.ndarray, weights: Weights = None) -> np.ndarray:
+    """Mean of every cluster, (k, p)."""
+    own = np.ones(len(labels)) if weights is None else weights
+    mass = np.bincount(labels, own)[:, None].astype(X.dtype)
+    if sp.issparse(X):
+        members = (own.astype(X.dtype), labels, np.arange(len(labels) + 1))
+        return (sp.csc_array(members, shape=(len(mass), len(labels))) @ X).toarray() / mass
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(len(mass)))
+    return np.add.reduceat((X * own[:, None].astype(X.dtype))[order], starts, axis=0) / mass
+
+
+def _extend(X: Array, sample: np.ndarray, member: Member, labels: np.ndarray) -> np.ndarray:
+    """Labels of all objects, from those of a sample."""
+    found = _by_rule(X, member)
+    if found is None:
+        seen = np.flatnonzero(labels != -1)
+        found = labels[seen][_nearest(X, X[sample[seen]])]
+    return found.astype(np.int32)
+
+
+def _by_rule(X: Array, member: Member) -> np.ndarray | None:
+    """Labels of objects by the rule of a member, if it has one."""
+    if member.centers is not None:
+        return _nearest(X, member.centers)
+    return None if member.estimator is None else np.asarray(member.estimator.predict(X))
+
+
+def label(X: Array, member: Member, known: np.ndarray, neighbors: np.ndarray | None) -> np.ndarray:
+    """Labels of new objects by one member; without a rule, those of the nearest objects it saw."""
+    found = _by_rule(_take(X, member.features), member)
+    if found is not None:
+        return found
+    labels = known[neighbors]
+    return np.take_along_axis(labels, np.argmax(labels != -1, axis=1)[:, None], axis=1)[:, 0]
+
+
+def _nearest(X: Array, centers: Any) -> np.ndarray:
+    """Index of the nearest row of ``centers`` for every row of X, computed in blocks."""
+    centers = centers.toarray() if sp.issparse(centers) else centers
+    size = max(64, 2**21 // len(centers))
+    nearest = np.empty(X.shape[0], dtype=np.int32)
+    for part in (slice(start, start + size) for start in range(0, len(nearest), size)):
+        nearest[part] = seeding.nearest(X[part], centers)
+    return nearest
+
+
+def _take(X: Array, features: np.ndarray | None) -> Any:
+    return X if features is None else X[:, features]
 
 
 def _near(X: Array, n_neighbors: int) -> np.ndarray:
-    """The nearest neighbours (n, m) of every object."""
+    """Nearest neighbours (n, m) of every object."""
     if X.shape[0] == 1:
         return np.empty((1, 0), dtype=np.intp)
     nearest = NearestNeighbors(n_neighbors=min(n_neighbors, X.shape[0] - 1)).fit(X)
@@ -324,8 +538,3 @@ def _check_algorithm(algorithm: Any) -> None:
         raise TypeError(
             f"algorithms must be names or clusterers with fit_predict, got {algorithm!r}"
         )
-
-
-def _on_one_core(function: Any, *arguments: Any) -> Any:
-    with _controller().limit(limits=1, user_api="openmp"):
-        return function(*arguments)
