@@ -74,6 +74,15 @@ def test_scikit_learn_compatible(estimator, check):
     check(estimator)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_weights_are_copies_for_the_consensus_that_chooses_its_number():
+    from sklearn.utils.estimator_checks import (
+        check_sample_weight_equivalence_on_dense_data as check,
+    )
+
+    check("EvidenceAccumulation", sfumato.EvidenceAccumulation())
+
+
 @pytest.mark.skipif(
     tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 8),
     reason="scikit-learn asks this of every estimator since 1.8",
