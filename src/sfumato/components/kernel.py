@@ -19,6 +19,7 @@ import numpy as np
 from ..array.arrays import device, inplace, namespace, native, to_numpy
 from ..array.types import Array, Weights
 from ..engine import loop
+from ..engine.linked import LinkedRows
 from ..numerics import distances, families
 
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -349,11 +350,19 @@ class Whole:
     """Whole runs in one native loop, for problems of few features in one block: the same steps,
     extrapolation and tolerance as ``engine.component.Likelihood``.
 
-    Quadratic features ``Z`` (q, n) of the kind of a family, weights (n,) and a prior or None.
+    Quadratic features ``Z`` (q, n) of the kind of a family, weights (n,), a prior or None, and
+    linked rows or None, whose weights are zero.
     """
 
-    def __init__(self, Z: np.ndarray, weights: np.ndarray | None, prior: Prior | None) -> None:
+    def __init__(
+        self,
+        Z: np.ndarray,
+        weights: np.ndarray | None,
+        prior: Prior | None,
+        linked: LinkedRows | None = None,
+    ) -> None:
         self.Z, self.weights, self.prior = Z, weights, prior
+        self.linked = None if linked is None else (linked.links.units, linked.sums().T)
         self._mixture: Any = None
 
     def run(self, state: State, max_iter: int, least: float) -> loop.Run:
@@ -391,6 +400,7 @@ class Whole:
                 state.floor,
                 noise,
                 belief,
+                self.linked,
             )
         self._mixture.put(*state[:3])
         return self._mixture

@@ -20,16 +20,15 @@ from ...numerics import label_table as tables
 from ...numerics import seeding
 from ...similarity.coassociation import Coassociation, Rows, Shares
 from .hypergraphs import HYPERGRAPHS, by_hypergraph
-from .published import ByLikelihood, ByObservations
+from .published import DIVERGENCES, ByDivergence, ByObservations
 from .reading import SCREEN, ByCompletion, ByKernel, Settings, run_at_once, run_of
 
 LINKAGES = ("single", "average", "complete")
-LIKELIHOOD = "coassociation-likelihood"
-NAMES = ("cluster-kernel", "coassociation", LIKELIHOOD, *LINKAGES, *HYPERGRAPHS)
+NAMES = ("cluster-kernel", "coassociation", *DIVERGENCES, *LINKAGES, *HYPERGRAPHS)
 # Consensus functions without weights; single and complete linkage do not depend on weights
-BY_COPIES = (LIKELIHOOD, "average", *HYPERGRAPHS)
+BY_COPIES = (*DIVERGENCES, "average", *HYPERGRAPHS)
 # Matrices (n, n) kept at one time, by those that do not only multiply
-MATRICES = {LIKELIHOOD: 5} | dict.fromkeys(LINKAGES, 2)
+MATRICES = dict.fromkeys(DIVERGENCES, 5) | dict.fromkeys(LINKAGES, 2)
 # Arrays of the size of all starts that the pairwise model on the cluster kernel keeps at one time
 COPIES = 6
 DENSE = 1000  # objects up to which a plain matrix is quicker than the operator
@@ -60,8 +59,8 @@ def solve(
         return by_hypergraph(consensus, table, k, settings)
     if consensus in LINKAGES:
         return ByLinkage(consensus, table, k)
-    if consensus == LIKELIHOOD:
-        return ByLikelihood(table, k, settings, start)
+    if consensus in DIVERGENCES:
+        return ByDivergence(consensus, table, k, settings, start)
     kernel = consensus == "cluster-kernel"
     if kernel and not tables.has_unseen_pairs(table):
         return ByKernel(table, k, settings, start)

@@ -222,7 +222,7 @@ class Process:
     pack: ClassVar[None] = None  # steps are not extrapolated
     unpack: ClassVar[None] = None
 
-    def whole(self, rows: Rows) -> None:
+    def whole(self, rows: Rows, linked: object) -> None:
         """No native runner."""
 
     def ready(self, state: State) -> State:

@@ -23,7 +23,7 @@ from ...numerics import distances, seeding
 from ...numerics.coordinates import Coordinates, measure
 from . import fuzziness, kernel
 from .fuzziness import TUNING
-from .general import GEOMETRIES, Problem, Solution, memberships
+from .general import GEOMETRIES, Pairs, Problem, Solution, memberships
 
 
 class Frame(NamedTuple):
@@ -102,9 +102,13 @@ class ExtendedFuzzy(InductiveClusterer):
         self._rule = self._rule_of(unit, Y.shape[1], partial(self._some, Y, w))
         # A pair without a weight costs ten thousand times the mean distance.
         links = Linked.of(known, 1e4)
-        problem = Problem(GEOMETRIES[self._named](Y), w, self._rule, links, unit)
-        starts = [_numbered(problem, centers) for centers in self._starts(Y, w)]
-        runs = [problem.run(centers, self.max_iter, self.tol) for centers in starts]
+        pairs = None if links is None else Pairs.of(links, w, unit)
+        problem = Problem(GEOMETRIES[self._named](Y), w, self._rule, links, pairs)
+        starts = [Solution(_numbered(problem, centers)) for centers in self._starts(Y, w)]
+        if links is not None:  # whose steps take longer: only the most promising start goes on
+            first = [problem.run(start, TUNING.screened, 0.0) for start in starts]
+            starts = [loop.best(first, larger=False).state]
+        runs = [problem.run(start, self.max_iter, self.tol) for start in starts]
         self._publish_in_memory(problem, loop.best(runs, larger=False), X.dtype)
         publish_kept(self, known)
 

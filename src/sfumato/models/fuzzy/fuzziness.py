@@ -32,6 +32,7 @@ class Tuning(NamedTuple):
     most_clusters: int = 100  # of k-means: so many leave little more than the clusters
     n_starts: int = 2  # of k-means: a start that joins two clusters would raise the answer
     n_steps: int = 10
+    screened: int = 5  # steps after which, with links, only the best start goes on
     # Relative difference of the memberships that two centers give under which they count as one:
     # in one normal cloud in 5 to 50 features all are under 0.05.
     alike: float = 0.1
