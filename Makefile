@@ -72,11 +72,12 @@ ROUNDING ?= -n 2
 test-rounding: $(VENV)/.installed
 	$(BIN)/python .ci/rounding.py $(ROUNDING)
 
-# One line of src broken on purpose at a time; what the tests of its room do not notice is listed.
+# One line of src broken on purpose at a time; what the tests that run it do not notice is listed.
 MUTANTS ?= 100
 SEED ?= 0
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 mutate: $(VENV)/.installed
+	PYTHONPATH=.ci OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" -p reached
 	$(BIN)/python .ci/mutate.py --number $(MUTANTS) --seed $(SEED) --jobs $(JOBS)
 
 # Random evidence and parameters, the contract as judge; seeds are printed. SECONDS=3600 make fuzz: an hour.

@@ -1,47 +1,44 @@
-"""Lines of src broken on purpose, one at a time, and whether the tests of their room notice.
+"""Lines of src broken on purpose, one at a time, and whether the tests that run them notice.
 
 ``python .ci/mutate.py --number 100 --seed 0`` draws that many mutations: a sign, a comparison, a
 constant, an axis, a dropped factor, a bound that is off by one. Each is applied to a copy of the
-tree, whose tests run until the first failure; ``--jobs 16`` keeps as many copies and runs that many
-mutations side by side. For each a line is printed when it is decided: ``caught``, ``survived``,
-``timeout`` or ``red`` (the tests fail without it too), ``file:line``, kind, change, the test that
-noticed and the seconds that took, with tabs between. The lines of the summary begin with ``#``.
-Only pytest and what the tests import are needed, no network.
+tree, where the tests that call its function run until the first failure. Which tests those are, and
+which are quick, is read from what ``reached.py`` recorded.
+
+``--jobs 16`` keeps as many copies and runs that many mutations side by side. For each a line is
+printed when it is decided: ``caught``, ``survived``, ``timeout`` or ``red`` (the tests fail without
+it too), ``file:line``, kind, change, the test that noticed and the seconds that took, with tabs
+between. The lines of the summary begin with ``#``. Nothing is fetched from the network.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
+import json
+import multiprocessing as mp
 import os
 import random
+import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "sfumato"
-LEFT_OUT = (
-    "compiled",
-    "cuda",
-    "_torch",
-    "versions",
-    "cli",
-    "report",
-    "plot",
-    "papers",
-    "dask",
-    "datasets",
-)
+LEFT_OUT = ("cuda", "_torch", "versions", "plot", "pictures", "papers")
+WORKERS = mp.get_context("forkserver")  # with the libraries that every test imports
+LIBRARIES = ["scipy.optimize", "scipy.cluster.hierarchy", "sklearn.cluster", "sklearn.mixture"]
 COMPARED = {
     ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt,
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -125,27 +122,58 @@ def drawn(number: int, seed: int, room: str) -> list[Mutation]:
     return list(found.values())
 
 
-def tests_of(path: Path) -> list[str]:
-    """The folder of tests that mirrors the room of a file, the contract beside that of a model.
+def places(path: Path) -> dict[int, str]:
+    """The name of the function that each line is in, as code objects bear it; the last wins."""
+    found = dict[int, str]()
 
-    The file of tests that bears its name comes first.
-    """
-    room = path.relative_to(SOURCE).with_suffix("").parts  # a model may be a file of its own
-    mirror = Path("tests", *room[: 2 if room[0] == "models" else 1])
-    own = mirror / f"test_{path.stem}.py"
-    found = [one.as_posix() for one in (own, mirror) if (ROOT / one).exists()]
-    beside = (Path("tests", f"test_{name}.py") for name in sorted({path.stem, room[0]}))
-    found += [one.as_posix() for one in beside if (ROOT / one).exists()]
-    return found + ["tests/test_contract.py"] * (
-        room[0] in ("models", "components", "array", "data", "engine", "numerics")
-    )
+    def enter(node: ast.AST, name: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inside = name
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                inside = f"{name}{child.name}"
+                if not isinstance(child, ast.ClassDef):
+                    found.update(dict.fromkeys(range(child.lineno, child.end_lineno + 1), inside))
+                    inside += ".<locals>"
+                inside += "."
+            enter(child, inside)
+
+    enter(ast.parse(path.read_text(encoding="utf-8")), "")
+    return found
+
+
+class Reached:
+    """Which tests call which functions, and how long they take, as ``reached.py`` recorded it."""
+
+    def __init__(self, recorded: Path) -> None:
+        self.seconds = Counter[str]()
+        self.tests = defaultdict[str, list[str]](list)
+        self.callers = defaultdict[str, set[str]](set)
+        for file in sorted(recorded.glob("*.json")):
+            for unit, told in json.loads(file.read_text()).items():
+                self.seconds[unit] += told["seconds"]
+                self.tests[unit] += told["tests"]
+                for called in told["called"]:
+                    self.callers[called].add(unit)
+                    self.callers[called.partition(":")[0]].add(unit)
+        if not self.tests:
+            sys.exit(f"{recorded} is empty: run the tests with the plugin reached.py first")
+
+    def arguments(self, mutation: Mutation) -> list[str]:
+        """Tests for pytest: first those that bear the name of the file, then the quick ones."""
+        file = mutation.path.relative_to(SOURCE)
+        function = places(mutation.path).get(mutation.node.lineno)
+        units = self.callers.get(f"{file.as_posix()}:{function}", set())
+        if not units:  # a line of the module itself, or a function that is new
+            units = self.callers[file.as_posix()]
+        own = {f"test_{part}" for part in (file.stem, file.parent.name)}
+        ordered = sorted(units, key=lambda one: (Path(one).stem not in own, self.seconds[one], one))
+        return [test for one in ordered for test in (self.tests[one] if "[" in one else [one])]
 
 
 def copied(tree: Path) -> Path:
     """A copy that Python imports in place of an editable installation, extensions included."""
-    ignored = shutil.ignore_patterns(
-        ".git", ".venv", "build", "dist", "__pycache__", "_build", ".*_cache", ".hypothesis"
-    )
+    names = ".git .venv build dist __pycache__ _build .*_cache .hypothesis"
+    ignored = shutil.ignore_patterns(*names.split())
     shutil.copytree(ROOT, tree, ignore=ignored)
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     for built in (ROOT / "build" / tag).glob("src/**/*.so"):
@@ -157,43 +185,70 @@ def copied(tree: Path) -> Path:
     return tree
 
 
+class First:
+    """A plugin of pytest that remembers the first failure."""
+
+    failed = ""
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.failed = self.failed or (report.nodeid if report.failed else "")
+
+    pytest_collectreport = pytest_runtest_logreport
+
+
+def run(tree: Path, tests: list[str], seconds: float, answer: Connection) -> None:
+    """The tests of a tree in this process, which has NumPy and its like but none of our own."""
+    os.setsid()
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
+    os.chdir(tree)
+    sys.path.insert(0, str(tree / "src"))
+    sys.meta_path[:] = [one for one in sys.meta_path if "Mesonpy" not in repr(one)]
+    os.environ["PYTHONPATH"] = str(tree / "src")
+    with open(os.devnull, "w") as nothing:
+        os.dup2(nothing.fileno(), 1)
+        os.dup2(nothing.fileno(), 2)
+    import pytest
+
+    sys.argv = ["pytest"]
+    first = First()
+    given = ["-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    code = pytest.main([*given, *tests], plugins=[first])
+    answer.send(first.failed or ("" if code in (0, 5) else f"exit code {code}"))
+
+
 def red(tree: Path, tests: list[str], seconds: float, without: set[str]) -> str | None:
     """The first test that fails in a tree, nothing where none does; ``None`` if time runs out."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow"]
-    command += ["-p", "no:cacheprovider", "-p", "no:xdist", *tests]
-    command += [f"--{'deselect' if '::' in one else 'ignore'}={one}" for one in sorted(without)]
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    env = {**os.environ, **threads, "PYTHONPATH": str(tree / "src")}
-    with subprocess.Popen(
-        command,
-        cwd=tree,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    ) as running:
-        try:
-            said, _ = running.communicate(timeout=max(seconds, 1.0))
-        except subprocess.TimeoutExpired:  # what the tests started ends with them
-            os.killpg(running.pid, signal.SIGKILL)
-            return None
-    if running.returncode == 0:
-        return ""
-    lines = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return lines[0].split(" ", 1)[1].split(" - ")[0] if lines else "every import"
+    told, answer = WORKERS.Pipe(duplex=False)
+    tests = [*tests, *(f"--deselect={one}" for one in sorted(without))]
+    running = WORKERS.Process(target=run, args=(tree, tests, seconds, answer))
+    running.start()
+    answer.close()
+    running.join(10 * seconds)  # others may have the processor
+    if running.exitcode in (None, -signal.SIGXCPU, -signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)  # what the tests started ends with them
+        running.join()
+        return None
+    try:
+        return told.recv()
+    except EOFError:
+        return f"exit code {running.exitcode}"
 
 
-def outcome(mutation: Mutation, tree: Path, seconds: float, bad: set[str]) -> tuple[str, str]:
-    """What the tests say, and which; ``bad`` gathers those that fail on this machine without it."""
+def outcome(
+    mutation: Mutation, tests: list[str], tree: Path, seconds: float, fine: set[str], bad: set[str]
+) -> tuple[str, str]:
+    """What the tests say, and which.
+
+    ``fine`` and ``bad`` gather those that pass and fail on this machine without any mutation.
+    """
     path = tree / mutation.path.relative_to(ROOT)
     kept, stamp = path.read_bytes(), path.stat()
-    tests, end = tests_of(mutation.path), time.monotonic() + seconds
     while True:
         without = set(bad)
         path.write_bytes(mutation.apply(kept))
         try:
-            first = red(tree, tests, end - time.monotonic(), without)
+            first = red(tree, tests, seconds, without)
         finally:
             path.write_bytes(kept)
             os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
@@ -201,10 +256,11 @@ def outcome(mutation: Mutation, tree: Path, seconds: float, bad: set[str]) -> tu
             return "timeout", ""
         if not first:
             return "survived", ""
-        alone = tests if first == "every import" else [first]
-        if red(tree, alone, seconds, without) == "":
+        whole = "::" not in first  # every import, or a crash
+        if first in fine or red(tree, tests if whole else [first], seconds, without) == "":
+            fine.update(() if whole else (first,))
             return "caught", first
-        if first in without or alone is tests:  # leaving it out does not help
+        if first in without or whole:  # leaving it out does not help
             return "red", first
         bad.add(first)
 
@@ -215,10 +271,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--room", default="", help="part of a path below src/sfumato")
     parser.add_argument("--jobs", type=int, default=1, help="mutations at the same time")
-    parser.add_argument("--seconds", type=float, default=300.0, help="limit of one mutation")
+    parser.add_argument("--seconds", type=float, default=300.0, help="processor time of one")
+    parser.add_argument("--reached", type=Path, default=ROOT / "build" / "reached")
     given = parser.parse_args()
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
+    WORKERS.set_forkserver_preload(LIBRARIES)
     ones = drawn(given.number, given.seed, given.room)
-    decided, bad = Counter[str](), set[str]()
+    reached = Reached(given.reached)
+    decided, fine, bad = Counter[str](), set[str](), set[str]()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
         trees = SimpleQueue[Path]()
         for tree in pool.map(copied, (Path(folder) / str(job) for job in range(given.jobs))):
@@ -227,7 +288,8 @@ def main() -> None:
         def decide(one: Mutation) -> str:
             tree, begun = trees.get(), time.monotonic()
             try:
-                verdict, test = outcome(one, tree, given.seconds, bad)
+                tests = reached.arguments(one)
+                verdict, test = outcome(one, tests, tree, given.seconds, fine, bad)
             finally:
                 trees.put(tree)
             decided[verdict] += 1

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
-from sfumato.engine import acceleration, loop
+from sfumato.engine import loop
 from sfumato.models.pairwise import kernel
 from sfumato.numerics import simplex
 from sfumato.similarity import gaussian, knn
@@ -46,7 +46,7 @@ def passes() -> list[Line]:
         problem = kernel.Problem(kernel.Explicit(W), False, None)
         begin = kernel.start(problem, simplex.draw(np.random.default_rng(0), (W.shape[0], 1, 6)))
         step, passes_made = _counted(problem)
-        quick = loop.iterate(step, acceleration.Extrapolation(begin), max_iter=300, tol=1e-9)
+        quick = loop.iterate(step, loop.Extrapolation(begin), max_iter=300, tol=1e-9)
         target = float(quick.objective[0]) * (1 + 1e-3)
         ours = passes_made[int(np.argmax(quick.history[:, 0] <= target))] + 1
         state, published = begin, 0
@@ -77,7 +77,7 @@ def _counted(problem: kernel.Problem):
         count[0] += 1
         return kernel.coordinate_step(problem, state)
 
-    accelerated = acceleration.Extrapolation.accelerate(plain, kernel.combine, kernel.select)
+    accelerated = loop.Extrapolation.accelerate(plain, kernel.combine, kernel.select)
 
     def step(state):
         result = accelerated(state)
@@ -105,10 +105,10 @@ def _cost(what: str, W, k: int, target: str) -> Line:
     problem = kernel.Problem(kernel.Explicit(W), True, None)
     U = simplex.draw(np.random.default_rng(0), (W.shape[0], 1, k)).astype(W.dtype)
     flat = np.ascontiguousarray(U[:, 0])
-    step = acceleration.Extrapolation.accelerate(
+    step = loop.Extrapolation.accelerate(
         partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
     )
-    state = [acceleration.Extrapolation(kernel.start(problem, U))]
+    state = [loop.Extrapolation(kernel.start(problem, U))]
 
     def sweep():
         state[0], _ = step(state[0])

@@ -15,7 +15,7 @@ from sklearn.cluster import SpectralClustering as Peer
 from sklearn.datasets import load_digits, load_iris, make_blobs, make_circles, make_moons
 
 from sfumato import SpectralClustering
-from sfumato.engine import acceleration, loop
+from sfumato.engine import loop
 from sfumato.metrics import matched_accuracy
 from sfumato.models.factorization import kernel
 from sfumato.similarity import coassociation, doubly_stochastic, gaussian, knn, self_tuning
@@ -198,10 +198,10 @@ def _sweeps(problem: kernel.Problem, k: int, seed: int) -> tuple[int, int]:
         count += 1
         return kernel.sweep(problem, True, state)
 
-    accelerated = acceleration.Extrapolation.accelerate(
+    accelerated = loop.Extrapolation.accelerate(
         step, partial(kernel.combine, problem), lambda mask, one, other: one if mask else other
     )
-    state, value = acceleration.Extrapolation(start), np.inf
+    state, value = loop.Extrapolation(start), np.inf
     while value > published.objective and count < 5000:
         state, value = accelerated(state)
     return count, published.n_iter

@@ -2,9 +2,9 @@
 How many clusters, if any
 =========================
 
-Criteria score the numbers of clusters in different ways. The structure test looks for
-sparse regions between clusters, and answers one where there are none. The proportion of ambiguous
-clustering (PAC) prefers the largest number it is offered, even on a cloud without groups.
+Criteria score the numbers of clusters in different ways. The structure test looks for sparse
+regions between clusters, and its answer is one cluster if there are none. By itself the
+silhouette never prefers one cluster, even for a cloud without groups.
 """
 
 import warnings

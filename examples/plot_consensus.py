@@ -55,7 +55,7 @@ for (i, j), (low, high) in zip(pairs, model.cooccurrence_interval(pairs, n_draws
     print(f"objects {i} and {j}: together with probability {low:.2f} to {high:.2f}")
 
 # %%
-# New objects are labelled by the same partitions and then placed beside the fitted ones.
+# New objects are labelled by the same partitions and get memberships from these labels.
 whole = EvidenceAccumulation(3, ensemble=ensemble, random_state=0).fit(X)
 print(whole.predict_proba([[-1.0, 0.0], [1.0, -0.5], [3.0, 1.3], [2.3, 0.8]]).round(2))
 plt.show()

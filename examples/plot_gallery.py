@@ -53,7 +53,7 @@ plot.calibration(
 )
 
 # %%
-# A similarity matrix beside the one that the memberships imply.
+# A similarity matrix, and the one that the memberships imply.
 W = np.exp(-((X[:, None] - X) ** 2).sum(axis=2) / 2)
 _, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 plot.similarity(W, U, ax=axes[0])

@@ -37,7 +37,7 @@ unsure = np.argsort(margin(model.memberships_))[:5]
 print(np.column_stack([unsure, model.memberships_[unsure].round(2)]))
 
 # %%
-# New flowers are placed beside the fitted ones by their similarities to them.
+# New flowers get memberships from their similarities to the fitted ones.
 new = gaussian(iris.X[:3] + 0.05, iris.X, bandwidth=0.5)
 print(model.predict_proba(new).round(3))
 plt.show()

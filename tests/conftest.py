@@ -8,12 +8,20 @@ import signal
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 LIBRARIES = [
     "numpy",
     "numpy-readonly",
     *(name for name in ("array_api_strict", "torch") if importlib.util.find_spec(name)),
 ]
+
+
+def pytest_configure(config) -> None:
+    """Hypothesis draws the same examples everywhere, others with ``--shuffle``, without haste."""
+    same = not config.getoption("--shuffle", default=None)
+    settings.register_profile("sfumato", deadline=None, derandomize=same, database=None)
+    settings.load_profile("sfumato")
 
 
 def pytest_sessionstart() -> None:

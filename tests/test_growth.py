@@ -29,7 +29,7 @@ def random_polynomial(seed, n=5, k=3, n_terms=12):
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_step_lowers_a_polynomial_with_nonnegative_coefficients(seed):
     polynomial = random_polynomial(seed)
     U = np.random.default_rng(seed + 1).dirichlet(np.ones(3), size=5)
@@ -41,7 +41,7 @@ def test_no_step_lowers_a_polynomial_with_nonnegative_coefficients(seed):
 
 
 @given(seed=st.integers(0, 10_000), rate=st.floats(1e-3, 1.0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_part_of_the_way_climbs_too(seed, rate):
     """The homotopy of Baum and Sell (1968), and that P rises all along the line."""
     polynomial = random_polynomial(seed)

@@ -27,7 +27,7 @@ def stopped(model: Any) -> float:
 
 
 def settled(model: Any, last: float = LAST) -> Any:
-    """``model``, made to go on until only rounding is left: ``stopped`` is then 3e-5.
+    """``model``, made to go on until only rounding is left: ``stopped`` is then 1e-4.
 
     A descent that refuses worse steps can be asked for less than ``LAST``. Mixtures cannot: the sum
     over objects wavers in its last digits.

@@ -2,10 +2,9 @@
 1. A table of customers
 =======================
 
-Without Python this is one command, ``sfumato fit customers.csv``: it reads ``$1,234.50``, ``12 %``,
-``yes`` and ``North`` for what they are, chooses the number of clusters and writes a report. In
-Python, ``MixedMixture`` takes a table of numbers and categories as it is.
-"""
+Without Python this is one command, ``sfumato fit customers.csv``: it understands ``$1,234.50``,
+``12 %``, ``yes`` and ``North``, chooses the number of clusters and writes a report. In Python,
+``MixedMixture`` takes a table of numbers and categories as it is."""
 
 # %%
 # Numbers, yes or no, and words side by side.

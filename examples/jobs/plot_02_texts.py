@@ -33,4 +33,4 @@ print(np.flatnonzero(memberships.max(axis=1) < 0.6))
 plot.scatter(model[:-1].transform(E)[:, :2], memberships)
 
 # %%
-# BERTopic takes any of our models in place of HDBSCAN and names the topics.
+# BERTopic takes any of our models instead of HDBSCAN and names the topics.

@@ -27,7 +27,7 @@ def _homes() -> dict[str, str]:
     return {
         **{model.name: f"models.{model.module}" for model in models.MODELS},
         "EvidenceWarning": "array.warn",
-        "MemoryBudgetError": "array.memory",
+        "MemoryBudgetError": "array.validation",
         "MixtureClassifier": "models.classifier",
         "Start": "components.gaussian",
         "show_versions": "array.versions",

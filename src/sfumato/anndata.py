@@ -1,4 +1,4 @@
-"""Clusters of cells in an AnnData object, written where scanpy's tools write theirs."""
+"""Clustering of the cells in an AnnData object, with results where scanpy's tools put theirs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cluster(
     obsp: str | None = None,
     key_added: str = "sfumato",
 ) -> Any:
-    """Memberships of the cells, in ``adata.obsm[key_added]``; the fitted model is returned.
+    """Fit a copy of a model to the cells, and write memberships to ``adata.obsm[key_added]``.
 
     Labels go to ``adata.obs[key_added]`` (a category), certainties to
     ``adata.obs[key_added + "_certainty"]``, parameters to ``adata.uns[key_added]``.
@@ -29,11 +29,11 @@ def cluster(
     Parameters
     ----------
     adata : AnnData
-        Only added to.
+        Results are added; nothing else changes.
     model : estimator of sfumato
-        Left as it is; a copy is fitted.
+        Not changed; a copy is fitted.
     use_rep : str, optional
-        What the model reads: a key of ``adata.obsm``, or ``"X"``. If not given, ``"X_pca"`` where
+        What the model is fitted to: a key of ``adata.obsm``, or ``"X"``. By default ``"X_pca"`` if
         the object has it, else ``X``.
     obsp : str, optional
         Key of a similarity in ``adata.obsp``, such as ``"connectivities"``, for a model with
@@ -78,7 +78,7 @@ def consensus(
     Parameters
     ----------
     adata : AnnData
-        Only added to.
+        Results are added; nothing else changes.
     keys : sequence of str
         Columns of ``adata.obs`` with labels.
     n_clusters : int or "auto"
@@ -103,7 +103,7 @@ def consensus(
 
 
 def _held(place: Any, key: str, what: str) -> Any:
-    """What the object holds under a key, or an error that says what it holds."""
+    """The entry under a key, or an error that lists the available keys."""
     if key not in place:
         known = ", ".join(repr(str(name)) for name in list(place.keys())[:8]) or "nothing"
         raise ValueError(f"{what}: the object has no {key!r}; it has {known}")
@@ -111,7 +111,7 @@ def _held(place: Any, key: str, what: str) -> Any:
 
 
 def _add(adata: Any, model: Any, source: str, key: str) -> None:
-    import pandas as pd  # comes with AnnData
+    import pandas as pd  # installed with AnnData
 
     from . import __version__
 

@@ -1,4 +1,4 @@
-"""Data with known clusters: features, similarities and labelings with the memberships behind them.
+"""Generated data with known memberships, and loaders of real data with known classes.
 
 Generators give a ``Simulated`` record ``(evidence, memberships, labels)``; loaders give ``(X,
 labels)``. Everything is a plain array, drawn from ``random_state`` alone.
@@ -25,7 +25,6 @@ __all__ = [
     "load_iris",
     "load_wine",
     "make_block_similarity",
-    "make_circles",
     "make_gaussians",
     "make_labelings",
     "make_memberships",
@@ -38,8 +37,8 @@ __all__ = [
 
 
 class Simulated(NamedTuple):
-    """Evidence with its truth: features (n, p), similarity (n, n) or labelings (n, m); memberships
-    (n, k), the best possible ones given the evidence; labels (n,), the clusters drawn from.
+    """Features (n, p), a similarity (n, n) or labelings (n, m) with their truth: the best possible
+    memberships (n, k), and the labels (n,) of the clusters that objects were drawn from.
     """
 
     evidence: np.ndarray
@@ -48,13 +47,13 @@ class Simulated(NamedTuple):
 
 
 def _check_counts(**given: int) -> None:
-    """Refuse what is not a whole number of at least 1, by name."""
+    """Refuse values that are not whole numbers of at least 1, by name."""
     for name, value in given.items():
         check_number(value, name, low=1, high=math.inf, integer=True)
 
 
 def _check_numbers(low: float = 0.0, high: float = 1e100, **given: float) -> None:
-    """Refuse what is not a number from ``low`` to ``high``, by name."""
+    """Refuse values that are not numbers from ``low`` to ``high``, by name."""
     for name, value in given.items():
         check_number(value, name, low=low, high=high)
 
@@ -75,12 +74,13 @@ def make_gaussians(
     ----------
     n_objects, n_clusters, n_features : int
     separation : float
-        Mahalanobis distance between the two closest centers, in the mean of their covariances:
-        clusters overlap strongly at 1, partly at 3, and not at 6.
+        Mahalanobis distance between the two closest centers, for the mean of their covariances.
+        Clusters overlap strongly at 1, partly at 3, and not at 6.
     elongation : float
-        Longest over shortest axis of every cluster: 1 gives spheres; at 5, k-means fails.
+        Ratio of the longest to the shortest axis of a cluster: 1 gives spheres; at 5, k-means
+        fails.
     weights : array of shape (n_clusters,), optional
-        Chance of each cluster, equal by default.
+        Probability of each cluster, equal by default.
     random_state : None, int or Generator
 
     Examples
@@ -92,14 +92,14 @@ def make_gaussians(
     """
     _check_counts(n_objects=n_objects, n_clusters=n_clusters, n_features=n_features)
     _check_numbers(separation=separation)
-    # Squared, it is still the condition of a covariance that can be inverted.
+    # The square is the condition number of a covariance, which must stay invertible.
     _check_numbers(1e-6, 1e6, elongation=elongation)
     rng = np.random.default_rng(random_state)
     shares = np.full(n_clusters, 1.0) if weights is None else np.asarray(weights, dtype=float)
     if shares.shape != (n_clusters,) or shares.min() < 0 or not 0 < shares.sum() < np.inf:
         raise ValueError(f"weights must be {n_clusters} numbers that are not negative, nor all 0")
     shares = shares / shares.sum()
-    # Square roots of covariances of determinant one, turned at random.
+    # Square roots of covariances with determinant one, randomly rotated.
     axes = elongation ** np.linspace(0.5, -0.5, n_features) if n_features > 1 else np.ones(1)
     factors = np.linalg.qr(rng.standard_normal((n_clusters, n_features, n_features)))[0] * axes
     centers = _centers(rng, factors, separation)
@@ -118,7 +118,9 @@ def _posterior(
 
 
 def _centers(rng: np.random.Generator, factors: np.ndarray, separation: float) -> np.ndarray:
-    """The most even of 50 random layouts, its closest pair ``separation`` apart."""
+    """The most even of 50 random layouts, scaled so that the closest centers are ``separation``
+    apart.
+    """
     k, p = factors.shape[:2]
     layouts = rng.standard_normal((50, k, p))
     if k == 1:
@@ -140,7 +142,7 @@ def make_rings(
     noise: float = 0.08,
     random_state: RandomState = None,
 ) -> Simulated:
-    """Features on concentric rings of radius 1, 2, ..., objects in proportion to the radius.
+    """Features on concentric rings of radius 1, 2, ..., with objects in proportion to the radius.
 
     Parameters
     ----------
@@ -235,37 +237,6 @@ def make_moons(
     return Simulated(X + rng.normal(scale=noise, size=X.shape), one_hot(labels, 2), labels)
 
 
-@documented
-def make_circles(
-    n_objects: int = 300,
-    *,
-    factor: float = 0.5,
-    noise: float = 0.05,
-    random_state: RandomState = None,
-) -> Simulated:
-    """Features on two circles, the inner one of radius ``factor``, with as many objects on each.
-
-    Parameters
-    ----------
-    n_objects : int
-    factor : float
-        Radius of the inner circle; the outer one has radius 1.
-    %(simulated)s
-
-    Examples
-    --------
-    >>> from sfumato.datasets import make_circles
-    >>> make_circles(100, random_state=0).evidence.shape
-    (100, 2)
-    """
-    _check_counts(n_objects=n_objects)
-    _check_numbers(factor=factor, noise=noise)
-    rng = np.random.default_rng(random_state)
-    labels = rng.permutation(np.arange(n_objects) % 2)
-    angle = rng.uniform(0, 2 * np.pi, n_objects)
-    return _curve(rng, np.array([1.0, factor])[labels], angle, labels, 2, noise)
-
-
 def make_noise(
     n_objects: int = 300, *, n_features: int = 2, random_state: RandomState = None
 ) -> Simulated:
@@ -300,7 +271,8 @@ def make_memberships(
     ----------
     n_objects, n_clusters : int
     concentration : float
-        Near 0 almost every object is certain, 1 is uniform, large values are nearly equal.
+        Near 0 almost every object is certain; 1 is uniform on the simplex; large values give nearly
+        equal memberships.
     random_state : None, int or Generator
 
     Examples
@@ -323,16 +295,16 @@ def make_similarity(
     noise: float = 0.05,
     random_state: RandomState = None,
 ) -> Simulated:
-    """A similarity  scale * u_i'u_j  with Gaussian noise, as the pairwise model assumes it.
+    """A similarity  scale * u_i'u_j  plus Gaussian noise, as the pairwise model assumes.
 
-    It is symmetric, its diagonal at ``scale``; the labels are drawn from the memberships.
+    It is symmetric with a diagonal of ``scale``; the labels are drawn from the memberships.
 
     Parameters
     ----------
     n_objects, n_clusters : int
-        Used where ``memberships`` is not given.
+        Used if ``memberships`` is not given.
     memberships : array of shape (n, k), optional
-        The truth; by default drawn by ``make_memberships``.
+        The true memberships; by default drawn by ``make_memberships``.
     scale : float
     noise : float
         Standard deviation of the noise, in units of ``scale``.
@@ -372,19 +344,19 @@ def make_block_similarity(
 ) -> Simulated:
     """A similarity whose random walk is block stochastic, after S100 of Verma and Meila (2003).
 
-    The chance to step from an object into cluster b depends only on the object's own cluster, while
-    similarities vary over orders of magnitude. The defaults give a spectrum like that of S100. The
-    sizes of the clusters differ up to threefold.
+    The probability of a step from an object into cluster b depends only on the object's own
+    cluster, although similarities vary over orders of magnitude. The defaults give a spectrum like
+    that of S100. Cluster sizes differ up to threefold.
 
     Parameters
     ----------
     n_objects, n_clusters : int
     stay : float
-        Chance that a step stays in its cluster; 1 / n_clusters would be no structure.
+        Probability that a step stays in its cluster; 1 / n_clusters means no structure.
     spread : float
         Standard deviation of the logarithms of the degrees.
     noise : float
-        Standard deviation of the logarithms of the similarities around what these expect.
+        Standard deviation of the logarithms of the similarities, given the degrees.
     random_state : None, int or Generator
 
     Examples
@@ -398,7 +370,7 @@ def make_block_similarity(
     """
     _check_counts(n_objects=n_objects, n_clusters=n_clusters)
     _check_numbers(high=1.0, stay=stay)
-    _check_numbers(high=10.0, spread=spread, noise=noise)  # of logarithms: exp(10) is huge already
+    _check_numbers(high=10.0, spread=spread, noise=noise)  # of logarithms; exp(10) is already huge
     rng = np.random.default_rng(random_state)
     sizes = np.linspace(1, 3, n_clusters)
     edges = np.round(np.cumsum(rng.permutation(sizes)) / sizes.sum() * n_objects).astype(int)
@@ -421,7 +393,7 @@ def make_block_similarity(
 def _scale_blocks(
     W: np.ndarray, inside: np.ndarray, shares: np.ndarray, mass: np.ndarray
 ) -> np.ndarray:
-    """Symmetric scaling  x_i W_ij x_j, one x for each block, to  shares_i mass_ab  in block b."""
+    """W rescaled as x_ib W_ij x_ja, until the row sums in block b are shares_i mass_ab."""
     wanted = shares[:, None] * (inside @ mass)
     X = np.ones_like(wanted)
     for _ in range(2000):
@@ -445,20 +417,21 @@ def make_labelings(
 ) -> Simulated:
     """An ensemble of noisy clusterings of the same objects, each with its own numbering.
 
-    In every partition each object draws its label from its row of ``memberships``, so the expected
+    Every partition draws the label of each object from its row of ``memberships``, so the expected
     co-association of two objects is exactly u_i'u_j. ``labels`` are the most likely ones.
 
     Parameters
     ----------
     n_objects, n_clusters : int
-        Used where ``memberships`` is not given.
+        Used if ``memberships`` is not given.
     n_members : int
     memberships : array of shape (n, k), optional
-        The truth; by default one cluster each, with a share of ``noise`` spread over all clusters.
+        The true memberships; by default one cluster per object, with a share of ``noise`` spread
+        over all clusters.
     noise : float
-        Chance that a label is drawn at random; used where ``memberships`` is not given.
+        Probability of a random label; used if ``memberships`` is not given.
     missing : float
-        Chance that a partition did not see an object (label -1).
+        Probability that a partition did not see an object (label -1).
     random_state : None, int or Generator
 
     Examples

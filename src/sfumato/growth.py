@@ -5,10 +5,10 @@ For  P(U)  with nonnegative coefficients and the rows of  U  on the simplex, the
     u_ir  <-  u_ir  dP/du_ir  /  sum_s u_is dP/du_is
 
 never lowers P (Baum and Eagon 1967; Baum and Sell 1968: P need not be homogeneous), and neither
-does any part of the way there,  eta M(U) + (1 - eta) U  with M(U) the update and 0 < eta <= 1: the
-line from U to M(U) climbs all along (the homotopy of Baum and Sell). A polynomial
-with negative coefficients is made nonnegative by adding a constant times  sum over the rows of
-(sum_r u_ir)^d,  which is constant on the simplex: ``offset`` adds such a constant to the gradient.
+does a partial step, eta M(U) + (1 - eta) U with the update M(U) and 0 < eta <= 1, since P rises
+along the line from U to M(U) (Baum and Sell). A polynomial with negative coefficients is made
+nonnegative by adding a constant times sum over the rows of (sum_r u_ir)^d, which is constant on the
+simplex: ``offset`` adds such a constant to the gradient.
 
 Baum and Eagon (1967). An inequality with applications to statistical estimation for probabilistic
 functions of Markov processes. Bulletin of the AMS 73. Baum and Sell (1968). Growth transformations
@@ -30,17 +30,17 @@ __all__ = ["Growth", "growth_step", "maximize"]
 
 
 class Growth(NamedTuple):
-    """Where a search by growth transforms ended."""
+    """Result of a maximisation by growth transforms."""
 
     memberships: np.ndarray  # (n, k), rows on the simplex
-    value: float  # of the polynomial
+    value: float  # of the polynomial, at the memberships
     history: np.ndarray  # value before each step
     n_iter: int
     converged: bool
 
 
 def growth_step(U: np.ndarray, gradient: np.ndarray, *, rate: float = 1.0) -> np.ndarray:
-    """Memberships (n, k) after one growth transform; rows whose gradient is zero stay.
+    """Memberships (n, k) after one growth transform; rows with zero gradient do not change.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def growth_step(U: np.ndarray, gradient: np.ndarray, *, rate: float = 1.0) -> np
     gradient : array of shape (n, k)
         Derivatives of the polynomial at ``U``, all nonnegative.
     rate : float, default=1.0
-        Part of the way to the transform to go, eta in (0, 1]; any climbs.
+        Step length eta in (0, 1] towards the transform; every length increases the polynomial.
 
     Examples
     --------
@@ -91,18 +91,17 @@ def maximize(
     Parameters
     ----------
     polynomial : function
-        Takes memberships (n, k); gives the value and the gradient (n, k) of a polynomial whose
+        Takes memberships (n, k) and returns the value and the gradient (n, k) of a polynomial whose
         coefficients are nonnegative once ``offset`` is added.
     U : array of shape (n, k)
-        Where to start; entries that are zero stay zero, and equal rows may stay equal, so start
-        from random rows.
+        Where to start. Zeros stay zero and equal rows may stay equal, so start from random rows.
     offset : float, default=0.0
-        Added to every derivative: larger is safer for polynomials with negative coefficients, and
-        slower.
+        Added to every derivative. For polynomials with negative coefficients a larger offset is
+        safer, but slower.
     rate : float, default=1.0
-        Part of the way of every growth transform, in (0, 1], as in ``growth_step``.
+        Step length in (0, 1], as in ``growth_step``.
     max_iter, tol : int, float
-        Steps at most, and the relative change of the value at which to stop.
+        Largest number of steps, and the relative change of the value at which to stop.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Functions of memberships: arrays (n, k) whose rows are nonnegative and sum to one.
+"""Functions of memberships: arrays (n, k) with nonnegative rows that sum to one.
 
-Row i of ``memberships`` says how object i is shared among the clusters. Nothing here depends on
-where the memberships came from, and, ``align`` and ``average`` apart, nothing depends on the names
-(the order) of the clusters beyond permuting the answer with them.
+Row i of ``memberships`` says how object i is shared among the clusters. It does not matter which
+model made them. Except in ``align`` and ``average``, the order of the clusters does not matter
+either: permuted columns only permute the answer.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from scipy.optimize import linear_sum_assignment
 
 from .array.arrays import device, is_numpy, namespace, to_numpy
 from .array.labels import encode
-from .array.memory import reserve
 from .array.types import ArrayLike, Weights
-from .array.validation import check_choice, check_number
+from .array.validation import check_choice, check_number, reserve
 from .data.constraints import reordered
 from .numerics import simplex
 
@@ -41,7 +40,7 @@ __all__ = [
 
 
 def check_memberships(memberships: Any, name: str = "memberships") -> Any:
-    """``memberships`` as a floating array (n, k), if its rows are nonnegative and sum to one.
+    """``memberships`` as a floating-point array (n, k); rows must be nonnegative and sum to one.
 
     Examples
     --------
@@ -75,13 +74,13 @@ def check_memberships(memberships: Any, name: str = "memberships") -> Any:
 
 
 def harden(memberships: ArrayLike, *, threshold: float = 0.0) -> Any:
-    """Labels (n,): the cluster of the largest membership, or -1 where that is below ``threshold``.
+    """Labels (n,): the cluster of the largest membership, or -1 if that is below ``threshold``.
 
     Parameters
     ----------
     memberships : array of shape (n, k)
     threshold : float
-        0 rejects no object.
+        With 0 no object is rejected.
 
     Examples
     --------
@@ -119,12 +118,12 @@ def entropy(memberships: ArrayLike, *, relative: bool = False) -> Any:
 
 
 def margin(memberships: ArrayLike) -> Any:
-    """Largest minus second largest membership (n,): 1 for a certain object, 0 for a tie.
+    """Difference (n,) of the two largest memberships: 1 for a certain object, 0 for a tie.
 
     Parameters
     ----------
     memberships : array of shape (n, k)
-        All margins are 1 where k is.
+        With one cluster all margins are 1.
 
     Examples
     --------
@@ -141,7 +140,7 @@ def margin(memberships: ArrayLike) -> Any:
 
 
 def sizes(memberships: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-    """Soft sizes (k,) of the clusters: sums of memberships over the objects, times their weights.
+    """Soft sizes (k,) of the clusters: sums of memberships over the (weighted) objects.
 
     Parameters
     ----------
@@ -177,7 +176,7 @@ def one_hot(
     Parameters
     ----------
     labels : array of shape (n,)
-        Integers 0, 1, ... are column numbers, and -1 (rejected, not seen) gives a uniform row.
+        Integers 0, 1, ... are column numbers; -1 (rejected or not seen) gives a uniform row.
         Strings and other values get a column each, in sorted order.
     n_clusters : int, optional
         Number of columns; by default as many as the labels need.
@@ -217,7 +216,7 @@ def one_hot(
 def most_uncertain(
     memberships: ArrayLike, n_objects: int = 10, *, by: str = "entropy"
 ) -> np.ndarray:
-    """Indices of the ``n_objects`` objects with the least certain memberships, these first.
+    """Indices of the ``n_objects`` objects with the least certain memberships, least certain first.
 
     Parameters
     ----------
@@ -239,7 +238,7 @@ def most_uncertain(
 
 
 def project_simplex(scores: Any) -> Any:
-    """Memberships nearest to ``scores``, row by row, in an array of the same shape.
+    """Memberships nearest to ``scores`` row by row, an array of the same shape.
 
     Parameters
     ----------
@@ -266,10 +265,10 @@ def project_simplex(scores: Any) -> Any:
 
 
 def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
-    """The same memberships with the clusters in the order that fits ``reference`` best.
+    """The same memberships with the clusters in the order that best matches ``reference``.
 
-    The order maximises the overlap ``sum_i u_i'v_i`` (optimal assignment), which is also the order
-    of least squared distance to ``reference``.
+    The order maximises the overlap ``sum_i u_i'v_i`` (optimal assignment), which also minimises the
+    squared distance to ``reference``.
 
     Parameters
     ----------
@@ -279,8 +278,8 @@ def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
     Returns
     -------
     aligned : array of shape (n, max(k, k'))
-        Columns of zeros stand for clusters that ``memberships`` lacks; those that ``reference``
-        lacks follow at the end, in their old order.
+        Clusters that only ``reference`` has become columns of zeros; those that only
+        ``memberships`` has follow at the end, in their old order.
 
     Examples
     --------
@@ -299,7 +298,7 @@ def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
     k, k_reference = U.shape[1], V.shape[1]
     overlap = to_numpy(U.T @ xp.astype(V, U.dtype))
     own, partner = linear_sum_assignment(overlap, maximize=True)
-    order = np.full(max(k, k_reference), k)  # one past the last column stands for zeros
+    order = np.full(max(k, k_reference), k)  # one past the last column gives zeros
     order[partner] = own
     order[k_reference:] = np.setdiff1d(np.arange(k), own)
     padded = xp.concat([U, xp.zeros_like(U[:, :1])], axis=1) if k_reference > k else U
@@ -309,10 +308,10 @@ def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
 def average(
     memberships: Sequence[Any], weights: Weights = None, *, reference: ArrayLike | None = None
 ) -> np.ndarray:
-    """Memberships (n, max k_b) nearest, in squared distance, to several aligned ones.
+    """Memberships (n, max k_b) with the least squared distance to several aligned ones.
 
-    Minimises  ``sum_b weight_b |U_b P_b - M|^2``  over M and permutations P_b by turns: align all
-    to M, take their mean.
+    Minimises ``sum_b weight_b |U_b P_b - M|^2`` alternately over permutations P_b (align all to M)
+    and M (take the mean).
 
     Parameters
     ----------
@@ -321,7 +320,7 @@ def average(
     weights : array of shape (len(memberships),), optional
         Weight of each.
     reference : array of shape (n, k), optional
-        Where to start, and whose names the answer keeps; by default the first of those with most
+        Start, and order of the clusters in the answer; by default the first of those with most
         clusters.
 
     Examples
@@ -355,15 +354,15 @@ def average(
 
 
 def cooccurrence(memberships: ArrayLike, pairs: ArrayLike | None = None) -> Any:
-    """Chance that two objects fall in one cluster, u_i'u_j, (m,) for chosen pairs or (n, n).
+    """Chance u_i'u_j that two objects belong to one cluster: (m,) for given pairs, else (n, n).
 
-    An object is always with itself: its chance is 1, whatever its memberships.
+    An object is always together with itself: the chance is 1, whatever its memberships.
 
     Parameters
     ----------
     memberships : array of shape (n, k)
     pairs : integer array of shape (m, 2), optional
-        Without it the whole matrix (n, n) is made.
+        Without pairs the whole matrix (n, n) is made.
 
     Examples
     --------
@@ -391,7 +390,7 @@ def cooccurrence(memberships: ArrayLike, pairs: ArrayLike | None = None) -> Any:
             f"pairs name objects from {indices.min()} to {indices.max()}, but there are {n} "
             f"objects: give rows from 0 to {n - 1}"
         )
-    starts = range(0, max(1, len(indices)), 2**16)  # pairs at a time
+    starts = range(0, max(1, len(indices)), 2**16)  # that many pairs at a time
     return xp.concat([_together(U, indices[start : start + 2**16] % n) for start in starts])
 
 
@@ -403,13 +402,13 @@ def _together(U: Any, pairs: np.ndarray) -> Any:
 
 
 def strongest(memberships: ArrayLike, top: int = 8) -> sp.csr_array:
-    """The largest memberships of every object, a sparse array (n, k) whose rows sum to one.
+    """The largest memberships of every object, as a sparse array (n, k) whose rows sum to one.
 
     Parameters
     ----------
     memberships : array of shape (n, k)
     top : int
-        Memberships kept for every object. Of equal ones the first clusters are kept.
+        Memberships kept per object. Among equal ones the first clusters are kept.
 
     Examples
     --------
@@ -422,7 +421,7 @@ def strongest(memberships: ArrayLike, top: int = 8) -> sp.csr_array:
     U = to_numpy(check_memberships(memberships))
     n, k = U.shape
     top = min(top, k)
-    # A stable order, so that equal memberships do not depend on how the rows are partitioned.
+    # A stable sort, so that ties do not depend on the blocks of rows.
     order = np.argsort(-U, axis=1, kind="stable")[:, :top] if top < k else np.arange(k)[None]
     columns = np.sort(np.broadcast_to(order, (n, top)), axis=1)
     values = np.clip(np.take_along_axis(U, columns, axis=1), 0.0, None)
@@ -433,10 +432,10 @@ def strongest(memberships: ArrayLike, top: int = 8) -> sp.csr_array:
 
 
 def predict_strongest(model: Any, X: Any, top: int = 8) -> sp.csr_array:
-    """The largest memberships of new objects, sparse (n, k), placed block by block.
+    """The largest memberships of new objects, sparse (n, k), computed block by block.
 
-    The dense array (n, k) of all memberships is never made. With thousands of clusters learn the
-    model by ``partial_fit``, which keeps none either, and place the objects by this function.
+    The dense array (n, k) of all memberships is never made. With thousands of clusters, fit the
+    model by ``partial_fit``, which does not keep memberships either, and predict by this function.
 
     Parameters
     ----------
@@ -444,7 +443,7 @@ def predict_strongest(model: Any, X: Any, top: int = 8) -> sp.csr_array:
     X : array or sparse array of shape (n, p)
         What ``model.predict_proba`` takes.
     top : int
-        Memberships kept for every object; rows sum to one.
+        Memberships kept per object; rows sum to one.
 
     Examples
     --------
@@ -461,10 +460,10 @@ def predict_strongest(model: Any, X: Any, top: int = 8) -> sp.csr_array:
             f"model must be a fitted estimator with predict_proba, got {type(model).__name__}"
         )
     whole = isinstance(X, (list, tuple)) and len(X) and np.ndim(X[0]) == 2
-    if whole or not hasattr(X, "__getitem__"):  # soft partitions, or an operator: no rows to take
+    if whole or not hasattr(X, "__getitem__"):  # partitions and operators have no rows to slice
         return strongest(model.predict_proba(X), top)
     X = sp.csr_array(X) if sp.issparse(X) else X if hasattr(X, "shape") else np.asarray(X)
-    size = max(1, 2**24 // model.predict_proba(X[:1]).shape[1])  # rows that are dense at one time
+    size = max(1, 2**24 // model.predict_proba(X[:1]).shape[1])  # rows dense at a time
     blocks = (X[start : start + size] for start in range(0, X.shape[0], size))
     parts = [strongest(model.predict_proba(block), top) for block in blocks]
     return sp.csr_array(sp.vstack(parts, format="csr"))

@@ -23,33 +23,33 @@ from sfumato import (
     PairwiseProbabilisticClustering,
     SpectralClustering,
 )
-from sfumato.array import memory
-from sfumato.array.memory import InputSize
+from sfumato.array import validation
+from sfumato.array.validation import InputSize
 from sfumato.similarity import coassociation, knn
 
 
 def test_a_budget_is_found_and_can_be_set(monkeypatch):
     monkeypatch.delenv("SFUMATO_MEMORY_BUDGET", raising=False)
-    assert 2**20 < memory.memory_budget() < 2**60
+    assert 2**20 < validation.memory_budget() < 2**60
     monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", "2e9")
-    assert memory.memory_budget() == 2_000_000_000
+    assert validation.memory_budget() == 2_000_000_000
 
 
 @pytest.mark.parametrize("budget", ["abc", "nan", "inf", "-5", "2 GB"])
 def test_a_budget_that_is_no_number_of_bytes_is_named(monkeypatch, budget):
     monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", budget)
     with pytest.raises(ValueError, match=f"SFUMATO_MEMORY_BUDGET must be .* got '{budget}'"):
-        memory.memory_budget()
+        validation.memory_budget()
 
 
 def test_what_fits_passes_and_what_does_not_is_refused_with_size_and_advice(monkeypatch):
     monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", "8e6")
-    memory.reserve((100, 100), np.float64, "a matrix", "use less")
+    validation.reserve((100, 100), np.float64, "a matrix", "use less")
     with pytest.raises(
         MemoryBudgetError,
         match=r"a matrix \(1,000 x 1,000, 7.6 MiB\).*7.6 MiB available\): use less",
     ):
-        memory.reserve((1000, 1000), np.float64, "a matrix", "use less")
+        validation.reserve((1000, 1000), np.float64, "a matrix", "use less")
     assert issubclass(MemoryBudgetError, MemoryError)
     assert issubclass(MemoryBudgetError, ValueError)
 
@@ -58,11 +58,11 @@ def test_what_fits_passes_and_what_does_not_is_refused_with_size_and_advice(monk
 def test_a_tenth_of_the_budget_is_left_for_what_is_not_counted(monkeypatch, size, fits):
     monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", "1000")
     with pytest.raises(MemoryBudgetError) as error:
-        memory.require("a task", {"a matrix": 2000.0}, [("use less", size), ("sample", 0)])
+        validation.require("a task", {"a matrix": 2000.0}, [("use less", size), ("sample", 0)])
     assert str(error.value).endswith("): use less, or sample" if fits else "): sample")
     calls = (
-        lambda: memory.require("a task", {"a matrix": size}, []),
-        lambda: memory.reserve((size,), np.uint8, "a matrix", "use less"),
+        lambda: validation.require("a task", {"a matrix": size}, []),
+        lambda: validation.reserve((size,), np.uint8, "a matrix", "use less"),
     )
     for call in calls:
         if fits:
@@ -74,8 +74,8 @@ def test_a_tenth_of_the_budget_is_left_for_what_is_not_counted(monkeypatch, size
 
 def test_cgroup_limits_count(monkeypatch):
     monkeypatch.delenv("SFUMATO_MEMORY_BUDGET", raising=False)
-    monkeypatch.setattr(memory, "_cgroup_room", lambda: [12345])
-    assert memory.memory_budget() == 12345
+    monkeypatch.setattr(validation, "_cgroup_room", lambda: [12345])
+    assert validation.memory_budget() == 12345
 
 
 def test_limits_of_cgroups_above_count_and_cached_files_do_not(tmp_path):
@@ -90,7 +90,7 @@ def test_limits_of_cgroups_above_count_and_cached_files_do_not(tmp_path):
         (folder / "memory.max").write_text(f"{limit}\n")
         (folder / "memory.current").write_text(f"{usage}\n")
         (folder / "memory.stat").write_text(f"anon 5\nfile {files}\nshmem 50\n")
-    assert memory._cgroup_room(tmp_path, tmp_path / "own") == [1000 - 900 + 700 - 50]
+    assert validation._cgroup_room(tmp_path, tmp_path / "own") == [1000 - 900 + 700 - 50]
 
 
 def test_an_outline_is_known_without_reading():

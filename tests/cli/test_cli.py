@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from sfumato.cli import main
 from sfumato.metrics import adjusted_rand_index
 
 HOSTILE = [
@@ -36,31 +35,6 @@ def blobs(n=60, seed=0):
     rng = np.random.default_rng(seed)
     labels = np.arange(n) % 3
     return rng.normal(size=(n, 2)) + 9 * np.eye(3)[labels][:, :2], labels
-
-
-@pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def command(*words):
-        code = main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return command
-
-
-@pytest.fixture
-def drawn():
-    """The report is drawn in full; without this fixture only its file is made."""
-
-
-@pytest.fixture(autouse=True)
-def _quick(request, monkeypatch):
-    if "drawn" not in request.fixturenames:
-        from sfumato import report
-
-        monkeypatch.setattr(report, "write", lambda path, *_, **__: path.write_text("<html>"))
 
 
 @pytest.fixture

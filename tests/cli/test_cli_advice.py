@@ -86,9 +86,34 @@ def test_several_columns_of_one_cause_are_one_sentence(tmp_path):
     frame = pd.DataFrame({"x": rng.normal(size=60)})
     frame = frame.assign(a=rng.integers(1, 3, 60), b=rng.integers(1, 4, 60))
     frame = frame.assign(region=list("nesw") * 15, colour=["red", "blue"] * 30)
-    codes, classes = advice(_read(frame, tmp_path / "t.csv"))
+    (codes,) = advice(_read(frame, tmp_path / "t.csv"))  # two categories are just columns
     assert codes.startswith("'a', 'b' hold few whole numbers")
-    assert classes.startswith("'region', 'colour' may hold known classes: --class-column region ")
+    _, classes = advice(_read(frame.drop(columns="colour"), tmp_path / "t.csv"))
+    assert classes.startswith("'region' looks like known classes: --class-column region ")
+
+
+@pytest.mark.parametrize("code", [0, -1, -2, -9, -99, 999])
+def test_codes_of_missing_values_are_seen(tmp_path, code):
+    rng = np.random.default_rng(5)
+    length, gone = rng.normal(120, 15, 80).round(1), rng.random(80) < 0.1
+    frame = pd.DataFrame({"length": np.where(gone, code, length), "change": rng.normal(size=80)})
+    frame = frame.assign(other=frame.length, rarely=np.where(rng.random(80) < 0.2, length, np.nan))
+    missing, empty = advice(_read(frame, tmp_path / "t.csv"))
+    assert missing.startswith(f"{code} looks like a missing value in 'length', 'other':")
+    assert empty.startswith("'rarely' is empty in most rows:")
+
+
+def test_ends_of_scales_and_signed_numbers_are_no_codes(tmp_path):
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame(
+        {
+            "age": np.r_[rng.integers(18, 90, 79), 99],
+            "answer": rng.integers(1, 10, 80),
+            "change": np.r_[rng.integers(-30, 30, 79), -9],
+            "goals": rng.poisson(2.0, 80) - 1,
+        }
+    )
+    assert advice(_read(frame, tmp_path / "t.csv")) == []
 
 
 def test_warnings_name_the_options_of_the_command_line(capsys):

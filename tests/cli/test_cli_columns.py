@@ -8,23 +8,6 @@ import pytest
 from sklearn.datasets import load_iris, load_wine
 from sklearn.metrics import adjusted_rand_score
 
-from sfumato.cli import main
-
-
-@pytest.fixture
-def run(capsys, tmp_path, monkeypatch):
-    from sfumato import report
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(report, "write", lambda path, *_, **__: path.write_text("<html>"))
-
-    def command(*words):
-        code = main([str(word) for word in words])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return command
-
 
 @pytest.fixture
 def wine(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.cli import main
-from sfumato.cli.scaling import Joint, Scaling, fill_in, joint_of, restored
+from sfumato.cli.evidence import Joint, Scaling, fill_in, joint_of, restored
 from sfumato.io import InputError
 
 RNG = np.random.default_rng(0)

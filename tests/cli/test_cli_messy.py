@@ -28,7 +28,7 @@ def careful(table):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
-def test_from_file_to_report(name, tmp_path, monkeypatch, capsys):
+def test_from_file_to_report(name, tmp_path, monkeypatch, capsys, drawn):
     monkeypatch.chdir(tmp_path)
     table = TABLES[name]()
     (tmp_path / "t.csv").write_text(table.text, encoding="utf-8")

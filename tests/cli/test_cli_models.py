@@ -137,9 +137,9 @@ def test_unknown_names_and_settings_are_refused():
     with pytest.raises(ValueError, match="--set takes parameter=value"):
         make("pairwise", 3, seed=0, settings=["n_clusters=4"])
     model = make(
-        "fuzzy-c-means", 3, seed=0, settings=["fuzzifier=1.5", "noise=None", "metric=cosine"]
+        "fuzzy-c-means", 3, seed=0, settings=["fuzzifier=1.5", "noise=None", "metric=gaussian"]
     )
-    assert (model.fuzzifier, model.noise, model.metric) == (1.5, None, "cosine")
+    assert (model.fuzzifier, model.noise, model.metric) == (1.5, None, "gaussian")
     assert make("fuzzy-c-means", 3, seed=0, settings=["fuzzifier=auto"]).fuzzifier == "auto"
 
 

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from test_cli import _quick, data, run  # noqa: F401
+from test_cli import data  # noqa: F401
 
 FIT = ("-m", "fuzzy-c-means", "-k", 3, "--drop", "kind", "--drop", "weight", "--drop", "name")
 NAMES = {

@@ -11,18 +11,12 @@ import sys
 
 import numpy as np
 import pytest
-from test_cli import ROLES, blobs, data, run  # noqa: F401
+from test_cli import ROLES, blobs, data  # noqa: F401
 
-from sfumato import report
 from sfumato.cli import fitting, main
 from sfumato.io import read_result, saving
 from sfumato.io.output import Output
 from sfumato.io.results import check_target
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(report, "write", lambda path, *_, **__: path.write_text("<html>"))
 
 
 @pytest.fixture
@@ -311,9 +305,9 @@ DAMAGE = {
 
 @pytest.mark.parametrize("file", DAMAGE)
 def test_a_damaged_result_is_bad_input_and_one_sentence(run, data, tmp_path, monkeypatch, file):
-    monkeypatch.undo()
-    monkeypatch.chdir(tmp_path)
     assert run("fit", data, *ROLES, "--out", "whole")[0] == 0
+    monkeypatch.undo()  # the reports below are drawn
+    monkeypatch.chdir(tmp_path)
     commands = (["report", "r"], ["predict", "r", data], ["inspect", "r"], ["score", "r", "r"])
     for content in DAMAGE[file]:
         shutil.copytree(tmp_path / "whole", tmp_path / "r")

@@ -8,8 +8,7 @@ from scipy.stats import multivariate_normal
 
 from sfumato.components import factor as kernel
 from sfumato.components.factor import Factors
-from sfumato.numerics.coordinates import Coordinates
-from sfumato.numerics.distances import softmax_columns
+from sfumato.numerics.distances import Coordinates, softmax_columns
 
 
 def data(n=60, d=5, seed=0):

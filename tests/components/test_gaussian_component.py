@@ -7,11 +7,12 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from sfumato import GaussianMixture, datasets
+from sfumato.array.rows import Rows
 from sfumato.components import kernel
 from sfumato.components.gaussian import Gaussian, Measured
 from sfumato.engine import mixture, search
 from sfumato.numerics import families
-from sfumato.numerics.coordinates import Coordinates
+from sfumato.numerics.distances import Coordinates, measure
 
 
 def recorded(monkeypatch, model, X):
@@ -38,6 +39,18 @@ def component(state, thinnest=1.0):
     plain = Coordinates(np.zeros(d), np.ones(d), None, np.full(d, thinnest), thinnest)
     measured = Measured(plain, 60.0, False)
     return Gaussian(len(state.means), state.family, measured, state.floor)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("family", families.FAMILIES)
+def test_the_covariance_of_the_data_is_that_of_their_coordinates(family, missing, rng):
+    X = 3 + rng.normal(size=(50, 3)) @ rng.normal(size=(3, 3)) * [1.0, 10.0, 0.1]
+    mixed = families.kind_of(family) == "full"
+    coordinates = measure(Rows(X, None), per_feature=True, mix=mixed)
+    measured = Measured(coordinates, 50.0, missing)
+    inner = measured.coordinates_of(family).inner(X)
+    expected = np.cov(inner.T) if mixed else np.diag(inner.var(axis=0, ddof=1))
+    np.testing.assert_allclose(measured.covariance(family), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("covariance_type", ["VVV", "VVI", "VII"])

@@ -10,9 +10,9 @@ from sklearn.mixture import GaussianMixture as Peer
 
 from sfumato.components import kernel
 from sfumato.components.gaussian import Gaussian, Measured
-from sfumato.engine.starts import complete
 from sfumato.numerics import distances, families
-from sfumato.numerics.coordinates import Coordinates
+from sfumato.numerics.distances import Coordinates
+from sfumato.numerics.seeding import complete
 
 TYPES = families.FAMILIES
 EXACT_FLOOR = ("EII", "VII", "EEI", "VVI", "EEE", "VVV")

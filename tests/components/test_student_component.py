@@ -9,8 +9,7 @@ from sfumato.components.gaussian import Measured
 from sfumato.components.kernel import State, matrices
 from sfumato.components.student import BOUNDS, Student, around
 from sfumato.numerics import families
-from sfumato.numerics.coordinates import Coordinates
-from sfumato.numerics.distances import moments
+from sfumato.numerics.distances import Coordinates, moments
 
 
 def data(n=60, d=3, seed=0, missing=0.0):

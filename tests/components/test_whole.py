@@ -9,10 +9,10 @@ from sfumato.array.arrays import native
 from sfumato.array.rows import Rows
 from sfumato.components import kernel
 from sfumato.components.gaussian import Gaussian, Measured
-from sfumato.engine import loop, starts
+from sfumato.engine import loop
 from sfumato.engine.search import Objects
-from sfumato.numerics import families
-from sfumato.numerics.coordinates import measure
+from sfumato.numerics import families, seeding
+from sfumato.numerics.distances import measure
 
 
 def problem(family, seed=0, n=120, d=3, k=3, noise=None, weighted=False, outlier=False):
@@ -126,9 +126,9 @@ def test_merging_equals_the_merging_of_arrays():
     for n, d in ((40, 2), (30, 5), (60, 2)):
         X = np.random.default_rng(d).normal(size=(n, d))
         weights = np.ones(n)
-        Z = starts._half_white(X, weights)
+        Z = seeding._half_white(X, weights)
         spread = np.sum((Z - Z.mean(axis=0)) ** 2) / (n * d)
-        slow, fast = slowly_merged(Z, spread, {2, 3, 7}), starts.Hierarchy.of(X, weights)
+        slow, fast = slowly_merged(Z, spread, {2, 3, 7}), seeding.Hierarchy.of(X, weights)
         for k in (2, 3, 7):
             np.testing.assert_array_equal(fast.labels(k), slow[k])
 

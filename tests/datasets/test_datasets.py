@@ -103,7 +103,6 @@ def test_loaders_equal_scikit_learn(name):
     [
         ("make_moons", {"n_objects": 0}, "n_objects must lie in .1, inf"),
         ("make_rings", {"n_clusters": 0}, "n_clusters must lie in"),
-        ("make_circles", {"noise": -1.0}, "noise must lie in .0.0"),
         ("make_spirals", {"noise": 1e300}, "noise must lie in"),
         ("make_gaussians", {"elongation": 0.0}, "elongation must lie in"),
         ("make_gaussians", {"n_clusters": 2, "weights": [1.0, -1.0]}, "weights must be"),

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sfumato.engine.acceleration import Squarem
+from sfumato.engine.loop import Squarem
 
 
 def halving(state):

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import make_blobs
 
@@ -24,6 +24,8 @@ MODELS = {
     "student": lambda: sfumato.StudentMixture(3, covariance_type="VVI", random_state=0),
     "factor": lambda: sfumato.FactorMixture(3, n_factors=1, random_state=0),
     "mixed": lambda: sfumato.MixedMixture(3, random_state=0),
+    "directional": lambda: sfumato.DirectionalMixture(3, random_state=0),
+    "dirichlet": lambda: sfumato.DirichletProcessMixture(random_state=0),
 }
 
 
@@ -64,7 +66,6 @@ def test_a_hundred_drawn_sets_of_feasible_links_are_kept(name):
         check_kept(MODELS[name], seed, against_the_data=seed % 2 == 1)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 4))
 def test_labels_are_found_wherever_there_are_any(seed, k):
     rng = np.random.default_rng(seed)

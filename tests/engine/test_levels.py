@@ -37,7 +37,7 @@ def slow_merges(U):
 @given(
     st.integers(0, 2**32 - 1), st.integers(3, 40), st.integers(1, 8), st.sampled_from([0.1, 1, 9])
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_merging_is_that_of_the_definition(seed, n, k, sharpness):
     U = draw(seed, n, k, sharpness)
     maps = merged(products(U, U, None))
@@ -50,7 +50,7 @@ def test_merging_is_that_of_the_definition(seed, n, k, sharpness):
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(3, 40), st.integers(1, 5), st.integers(1, 8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_parts_sum_to_their_cluster(seed, n, k, fine):
     U, V = draw(seed, n, k, 0.3), draw(seed + 1, n, fine, 0.3)
     V[0] = np.eye(fine)[0]  # whose other memberships are zero

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.engine import acceleration, loop
+from sfumato.engine import loop
 
 
 def halve(x):
@@ -46,10 +46,8 @@ def test_extrapolation_needs_fewer_steps_and_never_rises():
 
     start = np.array([1.0, 1.0])
     plain = loop.iterate(descend, start, max_iter=2000, tol=1e-10, relative_to=1.0)
-    step = acceleration.Extrapolation.accelerate(descend, lambda x, y, b: x + b * (x - y), np.where)
-    fast = loop.iterate(
-        step, acceleration.Extrapolation(start), max_iter=2000, tol=1e-10, relative_to=1.0
-    )
+    step = loop.Extrapolation.accelerate(descend, lambda x, y, b: x + b * (x - y), np.where)
+    fast = loop.iterate(step, loop.Extrapolation(start), max_iter=2000, tol=1e-10, relative_to=1.0)
     assert fast.n_iter < plain.n_iter / 2
     assert np.all(np.diff(fast.history) <= 0)
 
@@ -61,10 +59,10 @@ def test_extrapolation_of_several_runs_lets_each_succeed_or_fail():
         x = rates * x
         return x, np.square(x)
 
-    step = acceleration.Extrapolation.accelerate(
+    step = loop.Extrapolation.accelerate(
         descend, lambda x, y, b: x + b * (x - y) * np.array([-30.0, 1.0]), np.where
     )
-    run = loop.iterate(step, acceleration.Extrapolation(np.ones(2)), max_iter=50, tol=0)
+    run = loop.iterate(step, loop.Extrapolation(np.ones(2)), max_iter=50, tol=0)
     assert np.all(np.diff(run.history, axis=0) <= 0)
 
 
@@ -76,10 +74,8 @@ def test_squarem_halves_the_steps_and_settles_on_a_checked_state():
 
     start = np.zeros(2)
     plain = loop.iterate(em, start, max_iter=5000, tol=1e-12, relative_to=1.0)
-    step = acceleration.Squarem.accelerate(em, lambda x: x, lambda v, like: v, larger=True)
-    fast = loop.iterate(
-        step, acceleration.Squarem(start), max_iter=5000, tol=1e-12, relative_to=1.0
-    )
+    step = loop.Squarem.accelerate(em, lambda x: x, lambda v, like: v, larger=True)
+    fast = loop.iterate(step, loop.Squarem(start), max_iter=5000, tol=1e-12, relative_to=1.0)
     assert fast.n_iter <= plain.n_iter / 2
     assert np.all(np.diff(fast.history) >= 0)
     np.testing.assert_allclose(fast.state.settled, 1, atol=1e-4)

@@ -7,8 +7,8 @@ import pytest
 from scipy.special import logsumexp
 
 from sfumato.engine import search as runs
-from sfumato.engine.starts import Sample
 from sfumato.models.directional import Directions, directions
+from sfumato.numerics.seeding import Sample
 
 
 def test_the_cluster_least_missed_is_that_of_a_slow_loop():

@@ -143,12 +143,9 @@ def _of_priors(rng: np.random.Generator) -> Call:
     priors = (
         conjugate.BetaBinomial(scale, 1.0),
         conjugate.DirichletMultinomial([1.0, scale, 0.5]),
-        conjugate.GammaExponential(1.0, scale),
-        conjugate.GammaPoisson(1.0, scale),
         conjugate.NormalInverseGamma(0.0, 1.0, 1.0, scale),
         conjugate.NormalKnownMean(1.0, scale),
         conjugate.NormalKnownVariance(0.0, scale, 1.0),
-        conjugate.ParetoUniform(scale, 1.0),
     )
     prior = priors[int(rng.integers(len(priors)))]
     n = int(rng.choice([0, 1, 5]))
@@ -174,7 +171,6 @@ def _of_datasets(rng: np.random.Generator) -> Call:
     noise = {"noise": float(rng.choice([0.0, 0.2, 1e300, -1.0])), "random_state": 0}
     return _one(
         rng,
-        (datasets.make_circles, (n,), noise),
         (datasets.make_moons, (n,), noise),
         (datasets.make_rings, (n, k), noise),
         (datasets.make_spirals, (n, k), noise),

@@ -29,7 +29,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "noise": (None, 0.1, 3.0),
     "fuzzifier": (2.0, 1.3, 4.0, 1.0),
     "entropy": (None, 0.1, 1e-9, 1e9),
-    "metric": ("mahalanobis", "manhattan", "cosine", "gaussian", evidence.kernel),
+    "metric": ("mahalanobis", "gaussian", evidence.kernel),
     "solver": ("coordinate", "baum-eagon", "gradient"),
     "method": ("normalized-cut", "ng-jordan-weiss", "bach-jordan"),
     "rounding": ("k-means", "weighted-k-means", KMeans(2, n_init=1)),

@@ -64,4 +64,7 @@ def test_a_consensus_with_as_many_clusters_as_seen_objects_and_pairs_that_nobody
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model = EvidenceAccumulation("auto", ensemble="precomputed", random_state=0).fit(L)
-    np.testing.assert_allclose(model.memberships_.sum(axis=1), 1.0)
+    together, apart = [1, 3], 4  # what the two columns that see pairs say
+    np.testing.assert_allclose(model.memberships_[together], [[1, 0], [1, 0]], atol=1e-9)
+    np.testing.assert_allclose(model.memberships_[apart], [0, 1], atol=1e-9)
+    np.testing.assert_allclose(model.memberships_[[0, 2]], 0.5)  # seen with nobody

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from sfumato.engine.acceleration import Squarem
-from sfumato.engine.loop import Run, checkpoints, iterate, replay
+from sfumato.engine.loop import Run, Squarem, checkpoints, iterate, replay
 from sfumato.io import output
 from sfumato.io.saving import Checkpoint
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.io import InputError, Roles, read
-from sfumato.io.written import as_day, truth_words, written_number
+from sfumato.io.columns import as_day, truth_words, written_number
 
 MIXED = Roles(mixed=True)
 

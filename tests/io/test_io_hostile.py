@@ -45,7 +45,7 @@ def test_line_breaks_of_every_kind_stay_inside_their_cell(tmp_path):
     np.testing.assert_array_equal(back, U)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=6),
@@ -253,7 +253,7 @@ def test_a_model_that_unpacks_to_more_than_memory_is_refused_unread(tmp_path, mo
         untrusted(tmp_path / "bomb.skops")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_flipped_bytes_of_a_model_never_bring_a_foreign_error(saved, tmp_path_factory, data):
     content = bytearray(saved.read_bytes())
@@ -296,7 +296,7 @@ SOURCES = sources()
 
 
 @pytest.mark.parametrize("name", SOURCES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_no_change_of_bytes_brings_a_foreign_error(tmp_path_factory, name, data):
     """Flipped, cut, doubled or thrown in: a table, or a sentence about the file."""

@@ -77,7 +77,7 @@ def test_broken_files_are_refused(tmp_path, case):
         read(tmp_path / "a.mtx")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_no_change_of_bytes_brings_a_foreign_error(tmp_path_factory, data):
     """The parser of SciPy dies of a segmentation fault on some of these."""

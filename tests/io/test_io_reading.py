@@ -172,7 +172,7 @@ names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(names, st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=2, max_size=8),
     st.sampled_from([",", ";", "\t"]),
@@ -357,7 +357,7 @@ def test_what_is_not_a_file(tmp_path):
         read(tmp_path)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("bytes") / "x"
@@ -370,7 +370,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
         assert table.values.ndim == 2
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.text(st.sampled_from('1a,;"\n\r\t .-|'), max_size=80))
 def test_any_text_is_read_or_refused(tmp_path_factory, text):
     test_any_bytes_are_read_or_refused.hypothesis.inner_test(tmp_path_factory, text.encode())

@@ -43,7 +43,7 @@ def peers(a, b):
 
 @pytest.mark.filterwarnings("ignore:The number of unique classes")
 def test_all_equal_scikit_learn():
-    @settings(max_examples=200, deadline=None, derandomize=True)
+    @settings(max_examples=200)
     @given(two_labelings())
     def check(pair):
         a, b = pair

@@ -12,7 +12,7 @@ from sfumato import (
     StudentMixture,
 )
 from sfumato.array.rows import Rows
-from sfumato.numerics.coordinates import measure
+from sfumato.numerics.distances import measure
 from tolerances import settled, stopped
 
 MODELS = {

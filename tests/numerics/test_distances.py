@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sfumato.array.rows import Rows
 from sfumato.numerics import distances, seeding
-from sfumato.numerics.coordinates import measure
+from sfumato.numerics.distances import measure
 
 KINDS = ("spherical", "diag", "full")
 
@@ -109,7 +109,7 @@ def test_coordinates_skip_missing_values_and_survive_constant_and_collinear_feat
     assert coordinates.thinnest < 1e-5
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(1, 6))
 def test_kmeans_plus_plus_never_repeats_a_center(seed, k):
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
-from sfumato.models.consensus import published
+from sfumato.models.consensus import solutions
 from sfumato.native.labels import bregman_row
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
@@ -32,7 +32,7 @@ def double_loop(labels, weights, U):
 
 
 @given(seed=st.integers(0, 10_000), missing=st.sampled_from([0.0, 0.1, 0.6]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_objective_equals_the_double_loop(seed, missing):
     rng = np.random.default_rng(seed)
     labels, weights = labelings(seed, n=12, missing=missing), rng.random(6) + 0.1
@@ -223,11 +223,11 @@ LOSSES = {
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_row_of_a_divergence_only_falls_and_settles_at_the_minimum(k, name):
     rng = np.random.default_rng(k)
-    U, kind = simplex.draw(rng, (40, k)), list(published.DIVERGENCES).index(name)
+    U, kind = simplex.draw(rng, (40, k)), list(solutions.DIVERGENCES).index(name)
     U[:5] = np.eye(k)[np.zeros(5, dtype=int)]
 
     def loss(c, weight, u):
-        p = np.clip(U @ u, published.NEAR, 1 - published.NEAR)
+        p = np.clip(U @ u, solutions.NEAR, 1 - solutions.NEAR)
         return np.sum(weight * LOSSES[name](c, p))
 
     for i in range(10):

@@ -102,7 +102,7 @@ def test_cluster_kernels_need_fewer_labels_than_the_plain_kernel():
 
 
 def test_learnt_scales_ignore_irrelevant_features():
-    from sfumato.datasets import make_moons
+    from sklearn.datasets import make_moons
 
     equal, learnt = spectral._one(make_moons, 4, 0)
     assert learnt > equal

@@ -178,7 +178,7 @@ def test_any_number_of_clusters(k):
     draw(plot.scatter(np.zeros((50, 2)), U, ax=Figure().subplots()))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 2**31))
 def test_histogram_and_order_of_any_memberships(n, k, seed):
     U = soft(n, k, seed)

@@ -166,3 +166,14 @@ def test_ratios_tell_what_no_column_tells_alone():
     assert max(part.separation for part in report.profiles(X, U)[0]) < 1
     said = report.describe(X, U, columns=["length", "width"])["clusters"][1]["sentence"]
     assert said.startswith("Very low length / width (1.67 against 1.84 overall)")
+
+
+def test_zeros_and_ones_are_told_as_shares(rng):
+    sex = np.repeat([0.0, 1.0], 40)
+    X = np.column_stack([sex, sex + rng.normal(0, 0.1, 80)])
+    U = np.column_stack([1 - sex, sex])
+    U[0], U[1, :] = U[1], [0.5, 0.5]
+    told = sentence(report.profiles(X, U, columns=["sex", "size"])[1])
+    assert "mostly sex 1 (99% against 50%)" in told.lower()
+    described = report.describe(X, U, columns=["sex", "size"])
+    assert described["plane"] is None  # one column of amounts is left

@@ -46,4 +46,14 @@ def test_advice_fits_how_the_number_came_about():
 def test_a_model_knows_what_is_needed(rng):
     X = np.vstack([rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 12])
     model = GaussianMixture(n_init=1, random_state=0).fit(X)
-    assert verdict(model).text == "Clear clusters: the data separate all 2."
+    assert verdict(model).text == "Clear clusters: the data separate both."
+
+
+def test_failed_fits_do_not_speak_for_one_cluster(rng):
+    codes = np.repeat(np.eye(3), 20, axis=0)  # no spread within the groups
+    X = np.column_stack([9 * codes @ [0.0, 1.0, 2.0] + rng.normal(size=60), codes])
+    model = GaussianMixture(covariance_type="VVI", random_state=0).fit(X)
+    found = verdict(model)
+    assert model.n_clusters_ == 1
+    assert found.kind == "caution"
+    assert found.text.startswith("One cluster, because no fit of several succeeded: component 0 of")

@@ -55,23 +55,6 @@ def test_known_objects_are_extended_to_themselves(K, transfer):
         )
 
 
-def test_cut_keeps_the_eigenvalues_above_it(K):
-    for transfer in ("step", "linear-step", "poly-step"):
-        by_number = cluster_kernel(K, 7, transfer=transfer)
-        cut = (
-            by_number.eigenvalues[6]
-            + (by_number.following if transfer != "poly-step" else by_number.eigenvalues[7])
-        ) / 2
-        np.testing.assert_allclose(
-            cluster_kernel(K, transfer=transfer, cut=cut).toarray(), by_number.toarray(), atol=1e-8
-        )
-
-
-def test_many_eigenvalues_above_the_cut():
-    K = np.kron(np.eye(30), np.ones((4, 4)))
-    assert cluster_kernel(K, cut=0.5).factor.shape == (120, 30)
-
-
 def test_moons_become_blocks():
     X, y = make_moons(300, noise=0.06, random_state=0)
     kernel = cluster_kernel(knn(X), 2)
@@ -138,8 +121,6 @@ def test_errors_name_the_parameter(K):
         cluster_kernel(K)
     with pytest.raises(ValueError, match="n_components must lie"):
         cluster_kernel(K, 121)
-    with pytest.raises(ValueError, match="cut must lie"):
-        cluster_kernel(K, cut=1.5)
     with pytest.raises(ValueError, match="similarities of new objects"):
         cluster_kernel(K, 2).extend(K[:, :5])
 
@@ -147,5 +128,5 @@ def test_errors_name_the_parameter(K):
 def test_memory_is_asked_for_before_it_is_taken(K, monkeypatch):
     kernel = cluster_kernel(K, 2)
     monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", "10000")
-    with pytest.raises(MemoryBudgetError, match="cluster kernel"):
+    with pytest.raises(MemoryBudgetError, match="similarity matrix"):
         kernel.toarray()

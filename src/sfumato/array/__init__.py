@@ -1,1 +1,1 @@
-"""Arrays, rows in blocks, memory, types and checks: what every other folder builds on."""
+"""Foundations for all other folders: arrays, row blocks, memory, types and checks."""

@@ -1,8 +1,9 @@
-"""The one module that knows array libraries, and where kernels of other languages are.
+"""The only module that knows array libraries, and where to find compiled kernels.
 
-Kernels are written once, against the array API standard, and find their library in the data: ``xp =
-namespace(U)``. NumPy (2.1 and later) is such a library by itself; torch and CuPy come through
-``array-api-compat``. Loops of NumPy arrays are native modules, compiled when the package was built.
+Kernels are written once for the array API standard and get their library from the data: ``xp =
+namespace(U)``. NumPy (2.1 or later) follows the standard; torch and CuPy do through
+``array-api-compat``. Loops over NumPy arrays are native modules, compiled when the package is
+built.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .memory import memory_budget
 from .types import Array
 
 
@@ -42,13 +42,13 @@ def _compat(root: str) -> Any:
 
 
 def reader(array: object) -> Any:
-    """The module of this package that reads arrays of this library; None where none is needed."""
+    """The module of this package that handles arrays of this library; None if none is needed."""
     dask = type(array).__module__.partition(".")[0] == "dask"
     return import_module("sfumato.dask") if dask else None
 
 
 def is_numpy(*arrays: Any) -> bool:
-    """True when the arguments are handled by NumPy."""
+    """Whether all arguments are handled by NumPy."""
     return namespace(*arrays) is np
 
 
@@ -58,7 +58,7 @@ def is_bfloat16(array: object) -> bool:
 
 
 def to_numpy(array: Any) -> np.ndarray:
-    """The same numbers as a NumPy array, copied from the device if need be."""
+    """The same values as a NumPy array, copied from a device if necessary."""
     if isinstance(array, np.ndarray):
         return array
     if hasattr(array, "detach"):
@@ -80,13 +80,15 @@ def as_dense(product: Any, dtype: Any) -> Any:
 
 
 def asarray_like(values: Any, array: Any, dtype: Any = None) -> Any:
-    """Numbers of the host in the library of ``array``, where it lives, by default in its dtype."""
+    """Host values as an array in the library, on the device and by default in the dtype of
+    ``array``.
+    """
     dtype = array.dtype if dtype is None else dtype
     return namespace(array).asarray(values, dtype=dtype, device=device(array))
 
 
 def inplace(function: str, array: Array) -> Any:
-    """``function(array)``, written over ``array`` where the library can: ``inplace("exp", D)``."""
+    """``function(array)``, computed in place if the library can: ``inplace("exp", D)``."""
     if isinstance(array, np.ndarray):
         return getattr(np, function)(array, out=array)
     if type(array).__module__.startswith("torch"):
@@ -95,7 +97,7 @@ def inplace(function: str, array: Array) -> Any:
 
 
 def add_at(vector: Any, index: Any, values: Array) -> Any:
-    """``vector[index] += values`` for distinct indices; in place where the library can."""
+    """``vector[index] += values`` for distinct indices; in place if the library can."""
     xp = namespace(vector)
     if xp.__name__.startswith("array_api_strict"):
         hit = xp.arange(vector.shape[0])[None, :] == index[:, None]
@@ -106,21 +108,12 @@ def add_at(vector: Any, index: Any, values: Array) -> Any:
 
 
 def device(array: Array) -> Any:
-    """Where the array lives."""
+    """Device of the array, or None."""
     return getattr(array, "device", None)
 
 
-def free_memory(array: Any) -> int:
-    """Bytes still free where the array lives."""
-    if getattr(array, "is_cuda", False):
-        import torch
-
-        return int(torch.cuda.mem_get_info(array.device)[0])
-    return memory_budget()
-
-
 def cpu_count() -> int:
-    """Threads that the environment allows: affinity, quota of the container, OMP_NUM_THREADS."""
+    """Number of threads allowed by the affinity, the container quota and OMP_NUM_THREADS."""
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     cores = _cores()
     return min(cores, max(1, int(asked))) if asked.isdigit() else cores
@@ -135,7 +128,7 @@ def _cores() -> int:
 
 @lru_cache
 def native(name: str) -> Any:
-    """The module ``name`` of ``sfumato.native``: compiled loops, which NumPy arrays need."""
+    """The module ``name`` of ``sfumato.native`` with compiled loops for NumPy arrays."""
     try:
         return import_module(f"sfumato.native.{name}")
     except ImportError as error:
@@ -147,7 +140,7 @@ def native(name: str) -> Any:
 
 @lru_cache
 def optional_module(package: str, name: str) -> Any:
-    """The module ``name`` of ``package``, or None where what it compiles with is not installed."""
+    """The module ``name`` of ``package``, or None if its compiler is not installed."""
     try:
         return import_module(f"{package}.{name}")
     except ImportError:

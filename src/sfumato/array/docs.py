@@ -1,7 +1,7 @@
-"""Texts that several docstrings share, each written once.
+"""Texts shared by several docstrings, each written once.
 
-A docstring asks for one by a line of its own, ``%(name)s``, as in SciPy and Matplotlib; ``help``
-and the pages show it in full.
+A docstring includes one by a separate line ``%(name)s``, as in SciPy and Matplotlib; ``help`` and
+the pages show the full text.
 """
 
 from __future__ import annotations
@@ -172,8 +172,8 @@ n_clusters_, n_iter_, converged_ : int, int, bool
 
 
 def documented(thing: Thing) -> Thing:
-    """The same function or class, with the shared texts in its docstring."""
-    if thing.__doc__:  # none with ``python -OO``
+    """The same function or class, with shared texts filled into its docstring."""
+    if thing.__doc__:  # no docstrings with ``python -OO``
         thing.__doc__ = PLACE.sub(_text, thing.__doc__)
     return thing
 

@@ -1,4 +1,4 @@
-"""Labels of any kind as codes 0, 1, ...; the one place that encodes them."""
+"""Labels of any type as codes 0, 1, ...; the only place that encodes them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .warn import warn
 
 
 def encode(labels: ArrayLike) -> np.ndarray:
-    """Codes 0, 1, ... (n,) of the labels, sorted, or as they come if they cannot be compared."""
+    """Codes 0, 1, ... (n,) of labels, sorted, or by appearance if not comparable."""
     labels = np.asarray(labels)
     if labels.dtype.kind in "iu" and len(labels):
         low, high = int(labels.min()), int(labels.max())
-        if high - low < 4 * len(labels) + 1000:  # counting is then faster than sorting
+        if high - low < 4 * len(labels) + 1000:  # then counting is faster than sorting
             shifted = labels.astype(np.int64) - low
             return (np.cumsum(np.bincount(shifted) > 0) - 1)[shifted]
     if labels.dtype != object:
@@ -45,7 +45,7 @@ def check_labelings(L: ArrayLike, name: str = "L") -> np.ndarray:
 
 
 def warn_of_ignored(y: np.ndarray | None) -> None:
-    """Warn where labels are ignored that were probably meant: some are negative, but none is -1."""
+    """Warn if ignored labels were probably meant: some are negative, but none is -1."""
     if y is not None and y.dtype.kind in "if" and y.size and y.min() < -1:
         warn(
             f"y is ignored: unknown labels are -1, but it has none, and labels such as "
@@ -54,7 +54,7 @@ def warn_of_ignored(y: np.ndarray | None) -> None:
 
 
 def as_labels(L: ArrayLike, name: str = "L") -> np.ndarray:
-    """Labelings as an array (n, m) of labels; in a list, NaN beside strings stays NaN."""
+    """Labelings as an array (n, m) of labels; in lists, NaN among strings stays NaN."""
     if isinstance(L, np.ma.MaskedArray):
         missing = np.ma.getmaskarray(L)
         L = L.filled(None) if L.dtype.kind not in "biuf" else np.where(missing, np.nan, L.data)
@@ -81,7 +81,7 @@ def as_labels(L: ArrayLike, name: str = "L") -> np.ndarray:
 
 
 def _label(value: object, name: str) -> str | None:
-    """A label as text, the same for 1, 1.0 and "1"; None where there is none."""
+    """A label as text, equal for 1, 1.0 and "1"; None if missing."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(value, (bool, np.bool_, int, float, np.number)):

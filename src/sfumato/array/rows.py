@@ -1,7 +1,8 @@
-"""Objects in row blocks: all that a model of additive statistics may ask of its data.
+"""Objects in row blocks: everything that a model with additive statistics needs from its data.
 
-Sample weights, threads, files, sparse matrices, GPU arrays and clusters of machines are then all a
-sum over row blocks. These do not depend on the number of threads, so neither does the answer.
+Sample weights, threads, files, sparse matrices, GPU arrays and clusters of machines then all become
+a sum over row blocks. The blocks do not depend on the number of threads, so neither does the
+answer.
 """
 
 from __future__ import annotations
@@ -18,30 +19,29 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .arrays import cpu_count, device, free_memory, is_numpy, namespace, to_numpy
-from .memory import budget_for
+from .arrays import cpu_count, device, is_numpy, namespace, to_numpy
 from .types import Array
+from .validation import budget_for, free_memory
 
-AHEAD = 4  # calls for each thread that are handed out before they are waited for
+AHEAD = 4  # calls per thread that are submitted before results are awaited
 
 
 class Rows:
-    """Features with columns that go along (weights, classes), cut into blocks of rows.
+    """Features and accompanying columns (weights, classes), cut into blocks of rows.
 
     Parameters
     ----------
     X : array or sparse array of shape (n, p)
     *columns : arrays of length n or None
-        Cut like ``X`` and passed to the functions after the block of ``X``; ``None`` stays
-        ``None``.
+        Cut like ``X`` and passed to functions after the block of ``X``; None stays None.
     n_jobs : int or None
         Threads; ``None`` means every core.
     view : function or None
-        What the functions see instead of a block of ``X``, made anew in every pass unless ``kept``.
+        Applied to a block of ``X`` before functions see it; computed in every pass unless ``kept``.
     """
 
     def __new__(cls, X: Any, *columns: Any, **options: Any) -> Rows:
-        """Features that live elsewhere, on a cluster of machines, bring their own rows."""
+        """Features on a cluster of machines use their own class of rows."""
         return super().__new__(getattr(X, "rows", cls))
 
     def __init__(
@@ -53,21 +53,21 @@ class Rows:
     ) -> None:
         self.X, self.columns, self.n_jobs, self.view = X, columns, n_jobs, view
         self.shape, self.dtype = X.shape, X.dtype
-        self._made: dict[int, Any] = {}  # blocks of the view that are kept, by their first row
-        self.stack: np.ndarray | None = None  # (blocks, q, size), those of them that are whole
+        self._made: dict[int, Any] = {}  # kept blocks of the view, by their first row
+        self.stack: np.ndarray | None = None  # (blocks, q, size), those of full size
 
     @property
     def _here(self) -> bool:
-        """Whether the features are in the memory of the host."""
+        """Whether the features are in host memory."""
         return is_numpy(self.X) or sp.issparse(self.X)
 
     @property
     def slices(self) -> list[slice]:
-        """The blocks, which depend on the shape of the data alone."""
+        """The blocks, which depend only on the shape of the data."""
         n, p = self.shape
         if self._here:
-            # Products with few clusters stay small for BLAS; columns of 2000 objects, no power of
-            # two, do not fall on the same lines of the cache.
+            # Products with few clusters stay small for BLAS. A size of 2000, not a power of two,
+            # avoids conflicts between cache lines.
             size = max(256, min(2000, 2**19 // max(1, p)))
         else:
             most = 2**30 // max(1, p) if getattr(self.X, "is_cuda", False) else 2**22
@@ -84,7 +84,7 @@ class Rows:
         return (block if self.view is None else self.view(block), *self._columns(rows))
 
     def _each(self, function: Callable[[list[slice]], Any]) -> list[Any]:
-        """``function(group)`` for runs of slices, which several threads take in turn."""
+        """Results of ``function(group)`` for groups of slices, shared among threads."""
         slices = self.slices
         size = max(1, min(8, len(slices) // 16))
         groups = [slices[start : start + size] for start in range(0, len(slices), size)]
@@ -117,7 +117,7 @@ class Rows:
     def sum(self, function: Callable[..., Any], stacks: Callable[..., Any] | None = None) -> Any:
         """Sum over blocks of ``function(X_block, *column_blocks)``, a tuple of arrays and numbers.
 
-        ``stacks(Z, *column_blocks)`` does the same for kept blocks Z (blocks, q, size) at once.
+        ``stacks(Z, *column_blocks)`` does the same for all kept blocks Z (blocks, q, size) at once.
         """
 
         def total(group: list[slice]) -> Any:
@@ -135,7 +135,7 @@ class Rows:
         return reduce(add, self._each(total))
 
     def map(self, function: Callable[..., Any]) -> Any:
-        """The arrays ``function(X_block, *column_blocks)`` one under the other."""
+        """The results of ``function(X_block, *column_blocks)``, stacked."""
         slices = self.slices
         if len(slices) == 1 or not is_numpy(self.X):
             parts = [function(*self._cut(rows)) for rows in slices]
@@ -151,28 +151,28 @@ class Rows:
         return out
 
     def extremes(self) -> np.ndarray:
-        """Least and largest value (2, q) of every column of the blocks, NaN left out."""
+        """Smallest and largest value (2, q) of every column of the blocks, ignoring NaN."""
         found = self._each(lambda group: [extremes_of(self._cut(rows)[0]) for rows in group])
         parts = np.concatenate(found)
         return np.stack([np.fmin.reduce(parts[:, 0]), np.fmax.reduce(parts[:, 1])])
 
     def through(self, view: Callable[[Any], Any]) -> Rows:
-        """The same rows, seen through one more view."""
+        """The same rows with a further view applied."""
         first = self.view
         both = view if first is None else lambda block: view(first(block))
         return Rows(self.X, *self.columns, n_jobs=self.n_jobs, view=both)
 
     def beside(self, *columns: Any) -> Rows:
-        """The same rows with other columns; blocks that are kept stay so."""
+        """The same rows with other columns; kept blocks stay kept."""
         rows = Rows(self.X, *columns, n_jobs=self.n_jobs, view=self.view)
         rows._made, rows.stack = self._made, self.stack
         return rows
 
     def kept(self, *, mapped: bool = False) -> Rows:
-        """The same rows with the view made once, each block by itself with its columns contiguous.
+        """The same rows with the view computed once, each block with contiguous columns.
 
-        Unchanged where there is no view, where it would take a quarter of the memory budget, and
-        where the features lie in a mapped file, unless ``mapped`` says that there is room.
+        Nothing is kept without a view, if it would take a quarter of the memory budget, or if the
+        features are memory-mapped (unless ``mapped`` is set).
         """
         if self.view is None or (_mapped(self.X) and not mapped):
             return self
@@ -203,22 +203,22 @@ class Rows:
 
     @property
     def only_block(self) -> tuple[Any, ...] | None:
-        """The block and its columns, where there is one in all and its view was made once."""
+        """The block and its columns, if there is only one block and its view is kept."""
         whole = slice(0, self.shape[0])
         return self._cut(whole) if self._made and self.slices == [whole] else None
 
     @property
     def is_kept(self) -> bool:
-        """Whether the view was made once and stays."""
+        """Whether the computed view is kept."""
         return bool(self._made)
 
     @property
     def stacked(self) -> np.dtype | None:
-        """Type of the numbers that ``stacks`` of ``sum`` would see; None where it is not called."""
+        """dtype that ``stacks`` of ``sum`` would see; None if it is not called."""
         return None if self.stack is None else self.stack.dtype
 
     def _kept_there(self, first: Array) -> Rows:
-        """As ``kept``, for arrays of another library."""
+        """The same as ``kept``, for arrays of other libraries."""
         xp = namespace(self.X)
         n_bytes = self.shape[0] * first.shape[1] * xp.finfo(first.dtype).bits // 8
         if n_bytes > free_memory(self.X) // 2:
@@ -229,7 +229,9 @@ class Rows:
         return Rows(out, *self.columns, n_jobs=self.n_jobs)
 
     def sample(self, size: int, rng: np.random.Generator) -> Rows:
-        """About ``size`` rows of weight one, drawn by the weights in the first column."""
+        """About ``size`` rows of weight one, drawn in proportion to the weights in the first
+        column.
+        """
         weights = self.columns[0]
         where = (np.arange(size) + rng.random(size)) / size
         if weights is None:
@@ -243,13 +245,13 @@ class Rows:
         return few.kept() if self.is_kept else few
 
     def take(self, indices: Array) -> Any:
-        """Chosen rows as a dense array."""
+        """Selected rows as a dense array."""
         rows = self.X[indices]
         return rows.toarray() if sp.issparse(rows) else rows
 
 
 def has_holes(rows: Rows) -> bool:
-    """Whether a value is missing (NaN)."""
+    """Whether any value is missing (NaN)."""
     known: bool | None = getattr(rows.X, "has_holes", None)
     if known is not None:
         return known
@@ -260,18 +262,18 @@ def has_holes(rows: Rows) -> bool:
 
 
 def extremes_of(block: Any) -> np.ndarray:
-    """Least and largest value (2, q) of every column of a block, NaN left out."""
+    """Smallest and largest value (2, q) of every column of a block, ignoring NaN."""
     if sp.issparse(block):
         return np.stack([block.min(axis=0).toarray().ravel(), block.max(axis=0).toarray().ravel()])
     if isinstance(block, np.ndarray):
-        columns = np.ascontiguousarray(block.T)  # one number beside the next: a sixth of the time
+        columns = np.ascontiguousarray(block.T)  # contiguous columns take a sixth of the time
         return np.stack([np.fmin.reduce(columns, axis=1), np.fmax.reduce(columns, axis=1)])
     xp = namespace(block)
     return np.stack([to_numpy(xp.min(block, axis=0)), to_numpy(xp.max(block, axis=0))])
 
 
 def _mapped(X: object) -> bool:
-    """Whether the numbers lie in a memory-mapped file, not in memory."""
+    """Whether the values are in a memory-mapped file."""
     while isinstance(X, np.ndarray):
         if isinstance(X, np.memmap):
             return True
@@ -286,7 +288,7 @@ def add(left: Any, right: Any) -> Any:
 
 
 def threads(n_jobs: int | None) -> int:
-    """Number of threads, as in joblib; every core for ``None``."""
+    """Number of threads, as in joblib; all cores for ``None``."""
     if n_jobs is None:
         return cpu_count()
     return max(1, cpu_count() + 1 + n_jobs) if n_jobs < 0 else n_jobs
@@ -296,26 +298,26 @@ _thread = threading.local()
 
 
 def _mark() -> None:
-    """Mark a thread of the pool: it must not wait for others of the pool."""
+    """Mark a thread of the pool, which must not wait for other threads of the pool."""
     _thread.ours = True
 
 
 @lru_cache(maxsize=4)
 def _pool(n_threads: int) -> ThreadPoolExecutor:
-    """A pool of threads that is kept: starting them takes longer than a pass over small data."""
+    """A cached thread pool: starting threads takes longer than a pass over small data."""
     return ThreadPoolExecutor(n_threads, thread_name_prefix="sfumato", initializer=_mark)
 
 
 def in_threads(
     function: Callable[..., Any], arguments: list[tuple[Any, ...]], n_jobs: int | None
 ) -> Iterator[Any]:
-    """Results of ``function(*each)`` in order, from a pool of threads, each with one of BLAS."""
+    """Results of ``function(*each)`` in order, from threads with one BLAS thread each."""
     n_threads = min(threads(n_jobs), len(arguments))
     with one_blas_thread():
         if n_threads <= 1 or getattr(_thread, "ours", False):
             yield from (function(*each) for each in arguments)
             return
-        # A process that is stopped waits for all calls that have been handed out.
+        # When the process is stopped, it waits for all submitted calls.
         pool, ahead = _pool(n_threads), deque[Future[Any]]()
         try:
             for each in arguments:
@@ -343,6 +345,6 @@ def _controller() -> Any:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """BLAS uses one thread while this package runs its own."""
+    """Context in which BLAS uses one thread, since this package runs its own threads."""
     with _controller().limit(limits=1, user_api="blas"):
         yield

@@ -1,4 +1,4 @@
-"""Names from files and users (objects, columns, clusters), made safe to show and to write."""
+"""Names from files and users, made safe to show and to write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TRIGGERS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def plain(name: object, width: int = 60) -> str:
-    """``name`` on one line of at most ``width`` characters, control characters spelled out."""
+    """``name`` on one line of at most ``width`` characters, with control characters escaped."""
     text = "".join(_spelled(character) for character in str(name)[: 4 * width])
     if len(str(name)) > 4 * width or len(text) > width:
         tail = "".join(_spelled(character) for character in str(name)[-width:])
@@ -27,7 +27,7 @@ def _spelled(character: str) -> str:
 
 
 def to_cell(name: str) -> str:
-    """``name`` as a table cell that no spreadsheet takes for a formula, by a leading apostrophe."""
+    """``name`` as a table cell; an apostrophe keeps spreadsheets from reading it as a formula."""
     if (name.startswith(_TRIGGERS) and not _NUMBER.fullmatch(name)) or (
         name.startswith("'") and name.lstrip("'").startswith(_TRIGGERS)
     ):
@@ -36,5 +36,5 @@ def to_cell(name: str) -> str:
 
 
 def from_cell(cell: str) -> str:
-    """The name that ``to_cell`` wrote."""
+    """The name that was passed to ``to_cell``."""
     return cell[1:] if cell.startswith("'") and cell.lstrip("'").startswith(_TRIGGERS) else cell

@@ -1,4 +1,4 @@
-"""The types of the library's arguments: arrays of any library, similarities, weights, seeds."""
+"""Types of arguments: arrays of any library, similarities, weights, seeds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Array(Protocol):
-    """An array of NumPy, of torch or CuPy, or a sparse array of SciPy.
+    """An array of NumPy, torch or CuPy, or a sparse array of SciPy.
 
-    Only what kernels use is named. Results are ``Any``, because what an operation returns depends
-    on the library, which kernels find out from the data.
+    Only attributes used by kernels are listed. Results are ``Any``, because they depend on the
+    library, which is known only at run time.
     """
 
     @property
@@ -58,9 +58,9 @@ class Similarity(Protocol):
     def __matmul__(self, other: Any, /) -> Any: ...
 
 
-# What public functions accept: arrays of any library, and what NumPy makes an array of.
+# Arguments of public functions: arrays of any library, and all that NumPy converts to arrays.
 ArrayLike: TypeAlias = npt.ArrayLike | Array
 Weights: TypeAlias = np.ndarray | None
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
-# A model with scikit-learn's methods; the name alone, so that importing it costs nothing.
+# A model with scikit-learn's methods; a string, so that importing this module is fast.
 Estimator: TypeAlias = "BaseEstimator"

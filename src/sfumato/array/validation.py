@@ -1,22 +1,31 @@
-"""Checks of parameters, weights and the size of numbers.
+"""What is checked before work begins: parameters, weights, the size of numbers, and memory.
 
-Every message names the parameter, the value and the fix.
+Every message names the parameter, the value and the fix. The memory guard refuses a fit or an array
+that needs more memory than there is before it is made, and names a form of it that needs less.
 """
 
 from __future__ import annotations
 
+import math
 import numbers
-from typing import Any
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from .arrays import to_numpy
 from .types import ArrayLike, RandomState
 
+SHARE = 0.9  # of the budget; the rest is for what is not counted
+
 
 def refuse_mask(X: object, name: str) -> None:
-    """Refuse a masked array: its mask would be ignored."""
+    """Refuse a masked array, since its mask would be ignored."""
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError(
             f"{name} is a masked array, whose mask would be ignored: fill it, e.g. "
@@ -80,7 +89,9 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
 
 
 def check_weights(sample_weight: ArrayLike | None, X: Any, *, any_size: bool = False) -> Any:
-    """Nonnegative finite weights (n,) that can be summed unless ``any_size``, or ``None``."""
+    """Checked weights (n,), nonnegative and finite, or None; their sum is finite unless
+    ``any_size``.
+    """
     if sample_weight is None:
         return None
     refuse_mask(sample_weight, "sample_weight")
@@ -117,7 +128,7 @@ def check_weights(sample_weight: ArrayLike | None, X: Any, *, any_size: bool = F
 
 
 def refuse_overflow(X: Any, name: str) -> None:
-    """Refuse numbers whose squares, summed, would not be numbers."""
+    """Refuse numbers whose sums of squares would overflow."""
     largest = largest_size(X)
     if largest > float(np.finfo(X.dtype).max) ** 0.5 / max(10.0, 10.0 * X.shape[1]):
         raise ValueError(
@@ -127,7 +138,7 @@ def refuse_overflow(X: Any, name: str) -> None:
 
 
 def refuse_underflow(X: Any, name: str) -> None:
-    """Refuse numbers that are not all zero, but whose squares are."""
+    """Refuse nonzero numbers whose squares all underflow."""
     largest = largest_size(X)
     if 0 < largest < float(np.finfo(X.dtype).tiny) ** 0.5 * 1e6:
         raise ValueError(
@@ -137,7 +148,7 @@ def refuse_underflow(X: Any, name: str) -> None:
 
 
 def refuse_subnormal(X: Any, name: str) -> None:
-    """Refuse numbers that are not all zero, but one over which is infinite, or nearly so."""
+    """Refuse numbers so small that the reciprocal of the largest would overflow."""
     if not (isinstance(X, np.ndarray) or sp.issparse(X)):
         return
     largest = largest_size(X)
@@ -149,8 +160,187 @@ def refuse_subnormal(X: Any, name: str) -> None:
 
 
 def largest_size(X: Any) -> float:
-    """Largest size of a value, NaN left out; 0 for an empty array."""
+    """Largest absolute value, ignoring NaN; 0 for an empty array."""
     values = X.data if sp.issparse(X) else X
     if values.size == 0:
         return 0.0
     return float(max(np.fmax.reduce(values, axis=None), -np.fmin.reduce(values, axis=None)))
+
+
+class MemoryBudgetError(ValueError, MemoryError):
+    """An array or a fit was refused because it would not fit into memory."""
+
+
+class InputSize(NamedTuple):
+    """What is known of evidence before it is read: its shape and the bytes of its numbers."""
+
+    n: int
+    p: int
+    stored: int  # numbers kept: n p, the nonzeros of a sparse array, none of what only multiplies
+    itemsize: int  # bytes a number once it is read
+    copied: bool  # whether reading makes floating-point numbers of others
+    sparse: bool
+
+    @classmethod
+    def of(cls, X: Any) -> InputSize | None:
+        """Size of an array, sparse array, frame or operator; None without a shape, or for dask."""
+        shape = getattr(X, "shape", None)
+        if shape is None or len(shape) != 2 or type(X).__module__.startswith("dask."):
+            return None
+        n, p = (int(size) for size in shape)
+        dtype = str(getattr(X, "dtype", "")).rpartition(".")[2]
+        sparse = hasattr(X, "nnz")
+        whole = hasattr(X, "__array__") or hasattr(X, "__dlpack__")
+        stored = int(X.nnz) if sparse else n * p if whole else 0
+        itemsize = 4 if dtype in ("float32", "bfloat16", "") else 8
+        copied = dtype not in ("float32", "float64", "bfloat16") and (sparse or whole)
+        return cls(n, p, stored, itemsize, copied, sparse)
+
+    def copy(self) -> int:
+        """Bytes of the copy that reading makes, if it makes one."""
+        return self.stored * (self.itemsize + 4 * self.sparse) if self.copied else 0
+
+    def halved(self) -> InputSize:
+        """The same in float32."""
+        return self._replace(itemsize=4, copied=False)
+
+
+def memory_budget() -> int:
+    """Bytes this process may still take, or ``SFUMATO_MEMORY_BUDGET``."""
+    override = os.environ.get("SFUMATO_MEMORY_BUDGET")
+    if override:
+        with suppress(ValueError, OverflowError):
+            if (size := int(float(override))) >= 0:
+                return size
+        raise ValueError(
+            f"SFUMATO_MEMORY_BUDGET must be a number of bytes such as 2e9, got {override[:40]!r}"
+        )
+    limits = [_available(), _address_room(), *_cgroup_room()]
+    return max(0, int(min((limit for limit in limits if limit is not None), default=2**62)))
+
+
+def free_memory(array: Any) -> int:
+    """Bytes still free where the array lives."""
+    if getattr(array, "is_cuda", False):
+        import torch
+
+        return int(torch.cuda.mem_get_info(array.device)[0])
+    return memory_budget()
+
+
+def require(
+    task: str,
+    arrays: Mapping[str, float],
+    forms: Iterable[tuple[str, float]],
+    budget: int | None = None,
+) -> None:
+    """Raise ``MemoryBudgetError`` if ``task`` needs more than nine tenths of the budget.
+
+    ``arrays`` are names and bytes of what it will hold at the same time, ``forms`` other ways to
+    the same end and the bytes each takes, ``budget`` that of where the arrays live.
+    """
+    size = sum(arrays.values())
+    budget = budget_for(size) if budget is None else budget
+    if size <= SHARE * budget:
+        return
+    parts = ", ".join(
+        f"{name} {_human(part)}"
+        for name, part in sorted(arrays.items(), key=lambda item: -item[1])
+        if part > 0.01 * size
+    )
+    fitting = [form for form, needed in forms if needed <= SHARE * budget]
+    raise MemoryBudgetError(
+        f"{task} would take {_human(size)} ({parts}) and does not fit in memory ({_human(budget)} "
+        f"available): {', or '.join(fitting)}"
+    )
+
+
+def reserve(shape: tuple[int, ...], dtype: npt.DTypeLike, what: str, instead: str) -> None:
+    """Raise ``MemoryBudgetError`` if an array of this shape would take nearly all of the budget."""
+    size = math.prod(int(n) for n in shape) * np.dtype(dtype).itemsize
+    budget = budget_for(size)
+    if size > SHARE * budget:
+        dimensions = " x ".join(f"{n:,}" for n in shape)
+        raise MemoryBudgetError(
+            f"{what} ({dimensions}, {_human(size)}) does not fit in memory ({_human(budget)} "
+            f"available): {instead}"
+        )
+
+
+def budget_for(size: float) -> int:
+    """The budget, asked for only where ``size`` is not small, or one was set."""
+    # For 16 MiB reading the limits of the system is not worth the time.
+    return 2**62 if size <= 2**24 and "SFUMATO_MEMORY_BUDGET" not in os.environ else memory_budget()
+
+
+def _human(size: float) -> str:
+    if size < 1024:
+        return f"{size:.0f} bytes"
+    power = min(4, int(math.log2(size)) // 10)
+    return f"{size / 1024**power:.1f} {('', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+
+
+def _available() -> int | None:
+    """What the machine has free, memory that is swapped out for it included."""
+    try:
+        found = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        return sum(int(found[name].split()[0]) * 1024 for name in ("MemAvailable", "SwapFree"))
+    except (OSError, KeyError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _address_room() -> int | None:
+    """What ``ulimit -v`` leaves to this process."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return None
+        return limit - int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError, ValueError):
+        return None
+
+
+def _cgroup_room(
+    root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+) -> list[int]:
+    """What the memory cgroups (version 2, then 1) of this process, and those above, leave to it."""
+    room = []
+    for controller, limit, usage, cached in (
+        ("", "memory.max", "memory.current", "file"),
+        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache"),
+    ):
+        for folder in _cgroups(root / controller, own, controller):
+            try:
+                allowed = (folder / limit).read_text().strip()
+                if allowed != "max":
+                    used = int((folder / usage).read_text()) - _reclaimable(folder, cached)
+                    room.append(int(allowed) - used)
+            except (OSError, ValueError):
+                continue
+    return room
+
+
+def _cgroups(root: Path, own: Path, controller: str) -> list[Path]:
+    """The cgroup of this process and those above it; in a container only the root can be seen."""
+    try:
+        entries = [line.split(":", 2) for line in own.read_text().splitlines()]
+        path = next(entry[2] for entry in entries if controller in entry[1].split(","))
+    except (OSError, StopIteration, IndexError):
+        return [root]
+    folder = root / path.lstrip("/")
+    return [folder, *(above for above in folder.parents if above.is_relative_to(root))]
+
+
+def _reclaimable(folder: Path, name: str) -> int:
+    """Bytes of the files that are kept in memory and given up when it is asked for."""
+    try:
+        found = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    except OSError:
+        return 0
+    return int(found.get(name, 0)) - int(found.get("shmem" if name == "file" else "total_shmem", 0))

@@ -1,4 +1,4 @@
-"""Versions of the library and of what it stands on, for reports of a problem."""
+"""Versions of the library and its dependencies, for bug reports."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _PACKAGES = (
 
 
 def show_versions() -> None:
-    """Print the versions of Python, of this library and of the packages it uses.
+    """Print the versions of Python, of this library and of its dependencies.
 
-    Paste the output into a report of a problem.
+    Paste the output into bug reports.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the user's own code."""
+"""Warnings that point at a line of the user's own code."""
 
 from __future__ import annotations
 
@@ -6,26 +6,43 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
-# Packages whose frames are never "the caller": ours, and those that call us on the user's behalf.
+# Packages whose frames are skipped: this one, and those that call it on behalf of the user.
 _INSIDE = {"sfumato", "sklearn", "joblib", "contextlib", "functools", "concurrent", "threading"}
 
 
+_heard: ContextVar[tuple[object, list[str]]] = ContextVar("heard")
+
+
 class EvidenceWarning(UserWarning):
-    """The evidence is weak, odd or contradictory, so the memberships say little."""
+    """The data are weak, odd or contradictory, so the memberships mean little."""
 
 
 def warn(message: str, category: type[Warning] = EvidenceWarning) -> None:
-    """Issue a warning at the line of the user: the first of the call stack outside this package."""
+    """Issue a warning at the first line of the call stack outside this package."""
     frame, level = sys._getframe(1), 2
     while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] in _INSIDE:
         frame, level = frame.f_back, level + 1
+    if message not in (notes := _heard.get((None, []))[1]):
+        notes.append(message)
     warnings.warn(message, category, stacklevel=level)
 
 
 @contextmanager
+def noted(owner: object) -> Iterator[list[str]]:
+    """The texts of all warnings within, shown or not, but for those of another owner within."""
+    held = _heard.get((None, []))
+    token = _heard.set(held if held[0] is owner else (owner, []))
+    try:
+        yield _heard.get()[1]
+    finally:
+        _heard.reset(token)
+
+
+@contextmanager
 def one_warning() -> Iterator[None]:
-    """Of several warnings within, only the first is shown, when all is done."""
+    """Context in which only the first warning is shown, at the end."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield

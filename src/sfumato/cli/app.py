@@ -1,4 +1,4 @@
-"""The commands and their options. A new command is a function here, in the order of the help."""
+"""The commands and their options: one function per command, in the order of the help."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ app = typer.Typer(
 
 
 def command(module: str, names: str = "") -> Callable[[Callable[..., None]], None]:
-    """Make a command of a function; that of its name in ``module`` does the work.
+    """Register a function as a command; the function of the same name in ``module`` does the work.
 
-    The module is imported when the command runs, so that help is quick. The command also has the
-    options of ``Request`` that are named; or all but these, where an argument ``asked`` takes them.
+    The module is imported when the command runs, so that help is fast. The command also gets the
+    ``Request`` options listed in ``names``; or, if it takes an argument ``asked``, all others.
     """
 
     def register(function: Callable[..., None]) -> None:
@@ -49,7 +49,7 @@ def command(module: str, names: str = "") -> Callable[[Callable[..., None]], Non
         run.__signature__ = reflection.Signature(  # type: ignore[attr-defined]
             [each.replace(kind=reflection.Parameter.KEYWORD_ONLY) for each in listed]
         )
-        # ``main`` takes --debug out of the arguments of every command; here it is only told about.
+        # ``main`` removes --debug from the arguments of every command; this only documents it.
         app.command(epilog="--debug, with any command, shows the traceback of an error.")(run)
 
     return register

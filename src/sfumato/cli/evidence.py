@@ -1,4 +1,6 @@
-"""From a table to what a model's ``fit`` takes, and what to know of the table before and after."""
+"""From a table to what a model's ``fit`` takes: columns on one scale, missing cells filled in; and
+what to know of the table before and after.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +8,59 @@ import inspect
 import re
 import shlex
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..array.labels import encode
 from ..array.text import plain
-from ..array.types import Estimator
+from ..array.types import Array, Estimator
 from ..io import InputError, Roles, Table
+from ..io.columns import NO_WORD, Column, encoded_names
 from ..io.columns import TUNING as READING
-from ..io.columns import Column
 from ..io.columns import encode as encode_columns
 from ..io.reading import quoted
-from ..io.written import NO_WORD
+from ..numerics.holes import Marginal, Patterns
 from .options import Request
-from .scaling import TUNING, rescale, restored, scaled
 from .terminal import Terminal
 
 
+class Tuning(NamedTuple):
+    """Numbers by which columns are scaled, filled in, given distributions and remarked upon."""
+
+    # Columns whose deviations differ more than this are taken to be in different units: Euclidean
+    # distances would see little but the widest. Tenfold of deviation is a hundredfold of variance.
+    fold: float = 10.0
+    # Columns and rows that are looked at, at most, for one Gaussian of all columns (to fill in
+    # missing cells) and for a column that explains the clusters: both take about a second then.
+    columns: int = 50
+    rows: int = 5000
+    # Rows for each column that the Gaussian needs.
+    objects: int = 5
+    # Skewness above which a positive column is log-normal: that of the exponential distribution.
+    skewed: float = 2.0
+    # Different whole numbers up to which a column holds the answers on a scale, which a normal
+    # distribution would fit with spikes. Ten-point scales are the longest in common use.
+    answers: int = 10
+    # Different whole numbers up to which a column may hold codes of categories.
+    codes: int = 5
+    # Different values of 0 and less up to which they may be codes of missing values.
+    marks: int = 3
+    # Share of the objects whose cluster one column must tell to explain the clusters.
+    alone: float = 0.95
+
+
+TUNING = Tuning()
+_SCALES = ("auto", "standard", "robust", "none")
+_COMPONENT = re.compile(
+    r"(?i)(pc|pca|x_pca|umap|tsne|dim|dimension|component|embedding|e|d)?[_ -]?\d+"
+)
+
+
 def on_one_scale(table: Table, request: Request, estimator: Estimator, terminal: Terminal) -> Table:
-    """The table with missing cells filled in and columns scaled where the model needs it."""
+    """The table with missing values filled in and columns scaled, if the model needs it."""
     original, table = table, _as_they_are(table, request.model)
     if request.model == "mixed-mixture" and table.fields is not None and estimator.columns is None:
         kinds = {place: _distribution(column) for place, column in enumerate(table.used)}
@@ -47,7 +80,7 @@ def on_one_scale(table: Table, request: Request, estimator: Estimator, terminal:
 
 
 def _as_they_are(table: Table, model: str) -> Table:
-    """The table with codes for categories, for the model that takes them; else unchanged."""
+    """The table with categories as codes, for models that take them; otherwise unchanged."""
     if model != "mixed-mixture" or table.fields is None:
         return table
     values = encode_columns(table.used, one_hot=False)
@@ -55,7 +88,7 @@ def _as_they_are(table: Table, model: str) -> Table:
 
 
 def _distribution(column: Column) -> str:
-    """The distribution that a column is given within clusters."""
+    """Distribution used for a column within clusters."""
     if column.kind in ("category", "yes/no"):
         return "categorical" if column.kind == "category" else "binary"
     values = _present(column)
@@ -67,10 +100,10 @@ def _distribution(column: Column) -> str:
 
 
 def set_aside(table: Table) -> list[str]:
-    """Sentences on the columns: which are clustered, as what, and which are not."""
+    """Sentences about the columns: which are clustered, in which form, and which are left out."""
     fields = [column for column in table.fields or [] if column.name != table.id_column]
     if all(column.used and column.kind == "number" and not column.note for column in fields):
-        return []  # nothing is to be said of a table of plain numbers
+        return []  # a table of plain numbers needs no remark
     titles = ("numbers", "yes and no are read as 1 and 0", "categories", "set aside")
     said: dict[str, list[str]] = {title: [] for title in titles}
     for c in fields:
@@ -81,12 +114,12 @@ def set_aside(table: Table) -> list[str]:
 
 
 def with_class(classes: Sequence[str]) -> np.ndarray:
-    """Which objects (n,) have a known class: an empty cell, NA and the like are none."""
+    """Mask (n,) of the objects with a known class; an empty cell, NA etc. mean unknown."""
     return np.array([str(name).strip().lower() not in NO_WORD for name in classes], dtype=bool)
 
 
 def _labelings(table: Table) -> list[str]:
-    """What the columns are, where each is a clustering."""
+    """A sentence about columns that are labelings; empty for other tables."""
     if table.label_names is None:
         return []
     unseen = (np.asarray(table.values) < 0).sum(axis=0)
@@ -104,7 +137,7 @@ def _some(names: list[str]) -> str:
 
 
 def roles_of_fitted(held: dict[str, Any], id_column: str | None) -> Roles:
-    """How to read new objects for a fitted model, from what its summary keeps of the input."""
+    """Roles for reading new objects, from what the summary of a fitted model keeps."""
     used = [how for how in held.get("fields") or [] if how["used"]]
     if not used:
         return Roles(id=id_column, labels=held["labels"] is not None, keep=tuple(held["columns"]))
@@ -113,7 +146,7 @@ def roles_of_fitted(held: dict[str, Any], id_column: str | None) -> Roles:
 
 
 def as_fitted(table: Table, held: dict[str, Any], model: str, terminal: Terminal) -> Any:
-    """The values of new objects on the scale of the fitted ones."""
+    """Values of new objects, on the scale of the fitted ones."""
     causes: dict[str, list[str]] = {}
     for column in table.fields or []:
         if column.note:
@@ -128,7 +161,7 @@ def as_fitted(table: Table, held: dict[str, Any], model: str, terminal: Terminal
 def prepare(
     estimator: Estimator, table: Table, model: str, labels: bool
 ) -> tuple[Any, dict[str, Any]]:
-    """What ``fit`` takes: the evidence, and classes and weights where the model wants them."""
+    """Arguments of ``fit``: the data, and classes and weights if the model takes them."""
     accepted = inspect.signature(estimator.fit).parameters
     extra: dict[str, Any] = {}
     if table.weights is not None:
@@ -176,26 +209,35 @@ def _refuse_missing(table: Table) -> None:
 
 def advice(table: Table) -> list[str]:
     """What may be wrong with the table, a sentence for each cause."""
-    zeros, coded, unique = [], [], []
+    missing: dict[float, list[str]] = {}
+    coded, unique = [], []
     classes = _class_columns(table)
     for column in table.used:
         if column.kind != "number" or column.codes is not None:
             continue
         values = _present(column)
-        distinct, others = np.unique(values), values[values != 0]
+        distinct = np.unique(values)
         whole = np.array_equal(distinct, np.round(distinct))
-        if 0 in distinct and len(distinct) > 2 * TUNING.codes + 1:  # positive, and far from zero
-            zeros += [column.name] * bool(others.min() > max(0.0, 0.2 * np.median(others)))
+        for value in _written_for_missing(values, distinct):
+            missing.setdefault(value, []).append(column.name)
         few = 2 <= len(distinct) <= TUNING.codes and distinct.tolist() != [0.0, 1.0]
         if whole and few and column.name not in classes:
             coded.append(column.name)
-        # without repeats, and too large to be ranks
+        # no repeated values, and too large for ranks
         repeated = len(distinct) < len(values) or len(values) <= READING.categories
         if whole and not repeated and np.abs(values).min() >= 1000:
             unique.append(column.name)
+    rows = table.values.shape[0]
     found = [
-        ("0 looks like a missing value in {}: leave such cells empty", zeros),
-        ("{} hold{s} few whole numbers, read as amounts: write codes as words", coded),
+        *(
+            (f"{value:g} looks like a missing value in {{}}: leave such cells empty", names)
+            for value, names in missing.items()
+        ),
+        (
+            "{} {are} empty in most rows: --drop leaves a column out",
+            [column.name for column in table.used if column.missing > rows / 2],
+        ),
+        ("{} hold{s} few whole numbers: if these are codes, write them as words", coded),
         ("{} {are} different in every row, as ids are: --drop leaves a column out", unique),
     ]
     said = [
@@ -203,12 +245,11 @@ def advice(table: Table) -> list[str]:
         for text, names in found
         if names
     ]
-    if classes:
-        first = shlex.quote(plain(classes[0], 30))
-        what = "may hold known classes" if classes[1:] else "looks like known classes"
+    for name in classes:
+        option = shlex.quote(plain(name, 30))
         said.append(
-            f"{quoted(classes, 4)} {what}: --class-column {first} only compares the clusters with "
-            f"it, and --drop {first} leaves it out"
+            f"{quoted([name], 4)} looks like known classes: --class-column {option} only compares "
+            f"the clusters with it, and --drop {option} leaves it out"
         )
     return said + _repeated(table)
 
@@ -218,8 +259,24 @@ def _present(column: Column) -> np.ndarray:
     return values[np.isfinite(values)]
 
 
+def _written_for_missing(values: np.ndarray, distinct: np.ndarray) -> list[float]:
+    """Values that may be written where there is none: some of 0 and less below much larger ones,
+    and nines, such as -9 and 999, far from all others."""
+    low, others = distinct[distinct <= 0], values[values > 0]
+    if 0 < len(low) <= TUNING.marks and np.array_equal(low, np.round(low)):
+        several = len(distinct) > 2 * TUNING.codes + 1
+        if several and others.min(initial=np.inf) > 0.2 * np.median(others):
+            return low.tolist()
+    found = []
+    for value in (distinct[:1].item(), distinct[-1:].item()) if len(distinct) > 1 else ():
+        others = values[values != value]
+        far = value - others.max() >= np.ptp(others) if value > 0 else others.min() >= 0
+        found += [value] * bool(far and re.fullmatch("-?9+", f"{value:g}"))
+    return found
+
+
 def _class_columns(table: Table) -> list[str]:
-    """The column whose name says that it holds known classes; else all categories."""
+    """The column whose name says that it holds known classes; else the only category."""
     if table.classes is not None:
         return []
     few = [
@@ -230,7 +287,8 @@ def _class_columns(table: Table) -> list[str]:
         r"|group|type|kind|category|segment)"
     )
     named = [c.name for c in few if known.fullmatch(c.name.strip())]
-    return named[:1] or [c.name for c in few if c.kind == "category"]
+    categories = [c.name for c in few if c.kind == "category"]
+    return named[:1] or categories * (len(categories) == 1)
 
 
 def _repeated(table: Table) -> list[str]:
@@ -243,7 +301,7 @@ def _repeated(table: Table) -> list[str]:
 
 
 def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
-    """A sentence where one of several columns alone tells nearly every object's cluster."""
+    """A sentence if one of several columns determines the cluster of nearly every object."""
     from sklearn.tree import DecisionTreeClassifier
 
     k = len(np.unique(labels))
@@ -268,11 +326,11 @@ def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
 
 
 def agreement_of_resamples(estimator: Estimator, table: Table, seed: int) -> float | None:
-    """Agreement of resamples with the fit; None where they cannot be drawn or fitted."""
+    """Agreement of resamples with the fit; None if they cannot be drawn or fitted."""
     from ..selection import stability
 
     clusters = estimator.n_clusters_ - (getattr(estimator, "noise", None) is not None)
-    # fewer than ten objects per cluster would not show the clusters again
+    # with fewer than ten objects per cluster, resamples would not show the clusters again
     if estimator.needs_classes or clusters < 2 or table.values.shape[0] < 10 * clusters:
         return None
     with warnings.catch_warnings():
@@ -289,3 +347,205 @@ def agreement_of_resamples(estimator: Estimator, table: Table, seed: int) -> flo
         except (TypeError, ValueError):
             return None
     return found.agreement if np.isfinite(found.agreement) else None
+
+
+class Joint(NamedTuple):
+    """One Gaussian for all columns, and the range of each."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+class Scaling(NamedTuple):
+    """(X - center) / scale, after missing cells have been filled in."""
+
+    kind: str
+    center: np.ndarray
+    scale: np.ndarray
+    fill: np.ndarray | None = None
+    joint: Joint | None = None
+
+    def kept(self) -> dict[str, Any] | None:
+        """As a summary keeps it; None where nothing is changed."""
+        if self.kind == "none" and self.fill is None:
+            return None
+        joint = None if self.joint is None else self.joint._asdict()
+        return {
+            name: part.tolist() if isinstance(part, np.ndarray) else part
+            for name, part in self._asdict().items()
+        } | {"joint": joint and {name: part.tolist() for name, part in joint.items()}}
+
+
+def rescale(
+    table: Table, asked: str, model: str, estimator: Estimator, is_matrix: bool
+) -> tuple[Scaling, list[str]]:
+    """How columns are scaled, and missing cells filled in; and what to say about it."""
+    if asked not in _SCALES:
+        raise InputError(f"--scale must be one of {', '.join(_SCALES)}; got '{plain(asked, 30)}'")
+    X = table.values
+    unscaled = Scaling("none", np.zeros(X.shape[1]), np.ones(X.shape[1]))
+    if table.label_names is not None or is_matrix or X.dtype.kind not in "biuf":
+        return unscaled, []
+    if sp.issparse(X):
+        if asked in ("standard", "robust"):
+            raise InputError("--scale: sparse features are used as they are; say --scale none")
+        return unscaled, []
+    groups = _groups(table)
+    fill, joint, notes = _fill(table, groups, estimator, model)
+    kind, said = (asked, "") if asked != "auto" else _kind(table, max(groups) > 1, estimator)
+    if asked in ("standard", "robust"):
+        said = f"columns are scaled ({asked}), as asked"
+    notes += [said] * bool(said)
+    if kind == "none":
+        return unscaled._replace(fill=fill, joint=joint), notes
+    center, scale = _moments(np.asarray(X, dtype=np.float64), kind, groups)
+    return Scaling(kind, center, scale, fill, joint), notes
+
+
+def _groups(table: Table) -> list[int]:
+    """Number of encoded columns that each column of the file became."""
+    groups = [len(group) for group in encoded_names(table.fields or [])]
+    p = table.values.shape[1]  # of an array, or with categories as they are, one for each
+    return groups if sum(groups) == p else [1] * p
+
+
+def _kind(table: Table, mixed: bool, estimator: Estimator) -> tuple[str, str]:
+    """Whether columns are standardised, and a sentence that says so."""
+    if estimator.unit_free:
+        return "none", ""
+    X = table.values
+    rows = np.asarray(X[:: max(1, len(X) // 100_000)], dtype=np.float64)
+    spread = np.nan_to_num(np.nanstd(np.where(np.isnan(rows).all(axis=0), 0.0, rows), axis=0))
+    spread = spread[spread > 0]
+    fold = spread.max() / spread.min() if len(spread) else 1.0
+    if fold <= TUNING.fold and not mixed:
+        return "none", ""
+    coordinates = all(_COMPONENT.fullmatch(name) for name in table.columns)
+    if table.kind not in ("text", "parquet", "excel") or coordinates:
+        return "none", (
+            f"the spreads of the columns differ {fold:,.0f}-fold and are left as they are: "
+            "say --scale standard if the columns are in different units"
+        )
+    why = f"their spreads differ {fold:,.0f}-fold" if fold > TUNING.fold else "some are categories"
+    counts = ": a category counts as much as one number" if mixed else ""
+    return "standard", (
+        f"columns are standardised, because {why}{counts}; --scale none leaves them as they are"
+    )
+
+
+def _moments(X: np.ndarray, kind: str, groups: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Center and scale; indicators of one category share a scale, so that it counts once."""
+    center, scale = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
+    if kind == "robust":
+        low, center, high = np.nanpercentile(X, [25, 50, 75], axis=0)
+        quartiles = (high - low) / 1.349  # their distance where the deviation is 1
+        scale = np.where(quartiles > 0, quartiles, scale)
+    ends = np.cumsum(groups)
+    for start, end in zip(ends - groups, ends, strict=True):
+        if end - start > 1:
+            center[start:end] = np.nanmean(X[:, start:end], axis=0)
+            scale[start:end] = np.sqrt(np.nanvar(X[:, start:end], axis=0).sum())
+    return center, np.where(scale > 0, scale, 1.0)
+
+
+def _fill(
+    table: Table, groups: list[int], estimator: Estimator, model: str
+) -> tuple[np.ndarray | None, Joint | None, list[str]]:
+    """What stands in for missing cells in a model that takes none, and a sentence that says so."""
+    X = table.values
+    if table.fields is None or estimator.__sklearn_tags__().input_tags.allow_nan:
+        return None, None, []
+    joint = joint_of(np.asarray(X, dtype=np.float64)) if max(groups) == 1 else None
+    there = np.where(np.isnan(X).all(axis=0), 0.0, X)
+    hot = np.repeat([size > 1 for size in groups], groups)
+    fill = np.where(hot, np.nanmean(there, axis=0), np.nanmedian(there, axis=0))
+    gaps = [column for column in table.fields if column.used and column.missing]
+    if not gaps:
+        return fill, joint, []
+    shares = " (a category with the shares of its levels)"
+    by = "what the other columns make likely"
+    if joint is None:
+        coded = any(column.codes is not None for column in gaps)
+        by = f"the median of their column{shares if coded else ''}"
+    named = ", ".join(f"'{plain(column.name, 30)}' ({column.missing:,})" for column in gaps[:5])
+    more = f" and {len(gaps) - 5} more" if len(gaps) > 5 else ""
+    said = (
+        f"missing cells are filled in with {by}, because {model} takes none: {named}{more}; "
+        "consensus, gaussian-mixture and mixed-mixture use them as they are"
+    )
+    return fill, joint, [said]
+
+
+def joint_of(X: np.ndarray) -> Joint | None:
+    """The Gaussian of largest likelihood given the cells that are there; None for few rows."""
+    n, p = X.shape
+    if not 2 <= p <= TUNING.columns or n < TUNING.objects * p or not np.isnan(X).any():
+        return None
+    from .. import GaussianMixture
+
+    some = X[:: max(1, n // TUNING.rows)]
+    some = some[~np.isnan(some).all(axis=1)]
+    low, high = np.nanmin(some, axis=0), np.nanmax(some, axis=0)
+    if not np.isfinite([low, high]).all() or (high <= low).any():
+        return None
+    unit = np.nanstd(some, axis=0)
+    model = GaussianMixture(1, covariance_type="full", n_init=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(some / unit)
+    return Joint(model.means_[0] * unit, model.covariances_[0] * np.outer(unit, unit), low, high)
+
+
+def fill_in(X: np.ndarray, fill: np.ndarray, joint: Joint | None) -> np.ndarray:
+    """Cells filled in by regression on those of their row, within the range of their column.
+
+    Rows that have none get ``fill``.
+    """
+    absent = np.isnan(X)
+    filled = np.where(absent, fill, X)
+    if joint is None or not absent.any():
+        return filled
+    # a little more variance, so that collinear columns can be solved for
+    C = joint.covariance + 1e-6 * np.diag(np.diag(joint.covariance))
+    likely = Marginal.of(X, Patterns.of(X), joint.mean, C).expected()
+    some = absent & ~absent.all(axis=1, keepdims=True)
+    return np.where(some, np.clip(likely, joint.low, joint.high), filled)
+
+
+def scaled(values: Array, scaling: Scaling) -> Array:
+    """Values with missing cells filled in and columns scaled."""
+    if scaling.fill is not None:
+        values = fill_in(np.asarray(values, dtype=np.float64), scaling.fill, scaling.joint)
+    if scaling.kind != "none":
+        values = (np.asarray(values, dtype=np.float64) - scaling.center) / scaling.scale
+    return values
+
+
+def restored(held: Mapping[str, Any], n_columns: int) -> Scaling | None:
+    """The scaling that a result folder keeps, checked; None where there is none."""
+    kept = held.get("scaling")
+    if kept is None:
+        return None
+    wrong = InputError("summary.json is damaged: 'scaling' does not fit its columns")
+
+    def part(parts: Mapping[str, Any], name: str) -> np.ndarray:
+        shape = (n_columns,) * (1 + (name == "covariance"))
+        found = np.asarray(parts.get(name), dtype=np.float64)
+        if found.shape != shape or not np.isfinite(found).all():
+            raise wrong
+        return found
+
+    try:
+        joint = kept.get("joint")
+        gaussian = None
+        if joint is not None:
+            gaussian = Joint(*(part(joint, name) for name in Joint._fields))
+        fill = None if kept.get("fill") is None else part(kept, "fill")
+        found = Scaling(kept["kind"], part(kept, "center"), part(kept, "scale"), fill, gaussian)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise wrong from None
+    if found.kind not in _SCALES:
+        raise wrong
+    return found

@@ -1,6 +1,6 @@
-"""fit, consensus, demo and choose: read, fit, write, show.
+"""The commands fit, consensus, demo and choose: read, fit, write, show.
 
-Checkpoints of a fit are kept until the result is on the disk, however the fit ends.
+Checkpoints are kept until the result is on the disk, even if the fit fails.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ..array.text import plain
 from ..array.types import ArrayLike, Estimator
 from ..engine.loop import checkpoints, progress
 from ..io import InputError, Table, read
+from ..io.columns import number
 from ..io.output import Output, check_file
 from ..io.reading import version
 from ..io.results import check_target, has_noise, write_memberships, write_result
 from ..io.saving import Checkpoint, check_checkpoint
-from ..io.written import number
 from .evidence import agreement_of_resamples, explained_by_one, on_one_scale, prepare
 from .options import Request, check_model, first_choice, make, parse_clusters
 from .stopping import NotConvergedError, StoppedError, damaged, rescued
@@ -34,7 +34,7 @@ from .terminal import Terminal, finite
 
 
 def consensus(asked: Request, data: str, features: bool) -> None:
-    """Combine the labelings in a file, or those made of its features."""
+    """Combine the labelings in a file, or labelings made from its features."""
     fit(replace(asked, data=data, model="consensus", labels=not features))
 
 
@@ -57,7 +57,7 @@ def fit(asked: Request) -> None:
         if table.id_column is not None and request.id_column is None:
             terminal.remark(f"ids are taken from column '{table.id_column}'")
         model = request.model or first_choice(table)
-        if request.clusters is None:  # asks the model, which is loaded only when there are data
+        if request.clusters is None:  # needs the model class, imported only now
             clusters = parse_clusters(None, model)
         number = "auto" if clusters is None else str(clusters)
         request = replace(request, model=model, clusters=number)
@@ -67,7 +67,7 @@ def fit(asked: Request) -> None:
 
 
 def _claimed(request: Request) -> Any:
-    """The folder to write, claimed; nothing for standard output."""
+    """The claimed output folder; an empty context for standard output."""
     if str(request.out) == "-":
         return nullcontext()
     if not request.out.name:
@@ -80,7 +80,7 @@ def _claimed(request: Request) -> Any:
 
 
 def _check(table: Table, clusters: int | None) -> None:
-    """Refuse more clusters than rows, and numbers that are not whole in the place of labels."""
+    """Refuse more clusters than rows, and labels that are not whole numbers."""
     n = table.values.shape[0]
     if clusters is not None and clusters > n:
         raise InputError(
@@ -111,7 +111,7 @@ def fit_and_write(
         said, curve = automatic(request.model, estimator, table, terminal)
     if output is not None:
         asked = 1 if request.clusters == "auto" else int(request.clusters or 1)
-        output.need(8 * table.values.shape[0] * (asked + 2))  # eight bytes for a number at least
+        output.need(8 * table.values.shape[0] * (asked + 2))  # at least eight bytes per number
     checkpoint = _checkpoint(request, estimator, table, terminal, output)
     began, before = time.monotonic(), _mapped(table)
     said += _fit(estimator, evidence, extra, request, checkpoint, terminal, output)
@@ -174,7 +174,7 @@ def _fit(
     terminal: Terminal,
     output: Output | None,
 ) -> list[str]:
-    """Fit with a progress bar, checkpoints and Ctrl-C; the warnings of the model."""
+    """Fit with a progress bar, checkpoints and Ctrl-C; returns the warnings of the model."""
     if checkpoint is not None and request.resume:
         checkpoint.resume()
         terminal.remark(
@@ -195,7 +195,7 @@ def _fit(
 
 
 def _mapped(table: Table) -> tuple[int, int, int] | None:
-    """What changes if a mapped file is written to during the fit; None without such a file."""
+    """Version of a memory-mapped file, to detect changes during the fit; None for other data."""
     with suppress(AttributeError, TypeError, OSError):
         return version(Path(table.values.filename))
     return None
@@ -208,7 +208,7 @@ def _watched(estimator: Estimator, name: str, terminal: Terminal) -> Iterator[No
 
         def listen(iteration: int, max_iter: int, objective: float) -> None:
             nonlocal starts
-            if math.isnan(objective):  # an ensemble counts its members and has no objective
+            if math.isnan(objective):  # ensembles report their members and have no objective
                 advance(iteration / max_iter, f"member {iteration} of {max_iter}")
                 return
             starts += iteration == 1
@@ -224,9 +224,9 @@ def _watched(estimator: Estimator, name: str, terminal: Terminal) -> Iterator[No
 def _kept(
     checkpoint: Checkpoint | None, output: Any, terminal: Terminal, *, writing: bool = False
 ) -> Iterator[None]:
-    """Keep the checkpoint of a fit that is stopped, or runs out of memory or disk.
+    """Keep the checkpoint of a fit that is stopped, or runs out of memory or disk space.
 
-    While the result is written, whatever fails keeps it, so that the fit can be resumed at its end.
+    While the result is written, every failure keeps it, so that the fit can be resumed at its end.
     """
     if checkpoint is None:
         yield
@@ -243,7 +243,7 @@ def _kept(
     except KeyboardInterrupt as stop:
         raise _stopped(checkpoint) from stop
     except Exception as error:
-        if writing and isinstance(error, InputError):  # the result is written, under another name
+        if writing and isinstance(error, InputError):  # the result was written under another name
             checkpoint.remove()
         elif (writing or isinstance(error, (MemoryError, OSError))) and (
             checkpoint.reached and (checkpoint.write() or checkpoint.mine)
@@ -255,7 +255,7 @@ def _kept(
 
 
 def _stopped(checkpoint: Checkpoint) -> StoppedError:
-    """The message after Ctrl-C: whether there is a checkpoint to resume from."""
+    """Message after Ctrl-C, which says whether the fit can be resumed."""
     if not checkpoint.reached:
         return StoppedError("stopped")
     where = "here" if checkpoint.write() else "the last good checkpoint"
@@ -292,7 +292,7 @@ def demo(out: Path, force: bool, seed: int, as_json: bool) -> None:
 def automatic(
     model: str, estimator: Estimator, table: Table, terminal: Terminal
 ) -> tuple[list[str], dict[str, Any] | None]:
-    """Set the estimator to the number of clusters the data support; warnings and the curve."""
+    """Set the number of clusters of the estimator; returns warnings and the curve of scores."""
     if estimator.chooses_n_clusters == "auto":  # the fit itself searches
         estimator.set_params(n_clusters="auto")
     if estimator.chooses_n_clusters in ("auto", "always"):
@@ -317,7 +317,7 @@ def _search(
             f"give the number of clusters of the {model} model with --clusters: "
             "it follows from the use of the clusters, not from the data"
         )
-    # late: scikit-learn is loaded only when the file is known to be good
+    # late: scikit-learn is imported only once the file is known to be good
     from ..selection import choose_n_clusters
 
     with terminal.heard() as said, terminal.progress("trying numbers of clusters") as advance:
@@ -327,7 +327,7 @@ def _search(
             candidates,
             criterion=criterion,
             sample_weight=table.weights,
-            random_state=0,  # as "auto" has it: the seed is that of the fits
+            random_state=0,  # the same as in "auto"; the seed belongs to the fits
             progress=lambda done, total: advance(done / total, f"{done} of {total}"),
         )
     return choice, said
@@ -341,7 +341,7 @@ def choose(
     labelings: bool,
     plot: Path | None,
 ) -> None:
-    """A table of scores, one for each number of clusters, and the curve as a picture."""
+    """Print a table of scores, one per number of clusters, and draw the curve if asked."""
     asked = replace(asked, labels=labelings)
     candidates = None if highest is None and lowest == 1 else range(lowest, (highest or 20) + 1)
     if asked.model is not None:
@@ -378,7 +378,7 @@ def _chosen(
 
 
 def _show(choice: Any, agreed: float | None, terminal: Terminal) -> None:
-    """The scores, with standard errors and probabilities where they vary and decide."""
+    """Print the scores, with standard errors and probabilities if they vary and matter."""
     from ..selection import verdict
 
     varied = any(row.standard_error > 0 for row in choice.table)

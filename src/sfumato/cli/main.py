@@ -1,4 +1,4 @@
-"""From arguments to an exit code.
+"""Entry point: from arguments to an exit code.
 
 0 done, 1 failed, 2 bad input, 3 not converged (--strict), 4 out of memory, 130 or 143 stopped.
 """
@@ -15,7 +15,7 @@ from .stopping import NotConvergedError, StoppedError, listening
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and give its exit code."""
+    """Run the command line and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_streams() -> None:
-    """Standard streams that take everything."""
+    """Make standard streams accept all characters."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -60,7 +60,7 @@ def _run(words: list[str]) -> int:
 
 
 def _explain(error: BaseException) -> int:
-    """One line on standard error, and the exit code."""
+    """Print one line on standard error; returns the exit code."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, BrokenPipeError):
@@ -77,7 +77,7 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, ImportError):
         return _say(str(error), 1)
     if isinstance(error, OSError) and error.strerror:
-        # A name that the system cannot take is bad input; other faults of the system are failures.
+        # A name that the system does not accept is bad input; other system errors are failures.
         code = 2 if error.errno in (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR) else 1
         name = f": {plain(error.filename, 200)}" if error.filename else ""
         return _say(error.strerror + name, code)

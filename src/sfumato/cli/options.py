@@ -1,4 +1,4 @@
-"""The request that commands make of models, the options that set it, and the models by name."""
+"""The request that commands make of models, the options that set its fields, and model names."""
 
 # ruff: noqa: RUF009 (the calls in the defaults make fields)
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..io import Roles
 
 
-# Names by which the models are known elsewhere.
+# Alternative names of the models.
 ALIASES = {
     "gmm": "gaussian-mixture",
     "fcm": "fuzzy-c-means",
@@ -29,7 +29,7 @@ ALIASES = {
 
 
 def commands() -> dict[str, str]:
-    """Public class name of every model that the command line offers, by its name there."""
+    """Public class names of the models, by their command-line names."""
     return {model.command: model.name for model in models.MODELS if model.command}
 
 
@@ -42,22 +42,22 @@ def class_of(name: str) -> Any:
 
 
 def canonical(name: str | None) -> str | None:
-    """The name of a model, for one of its aliases."""
+    """The command-line name of a model, given that or an alias."""
     return name if name is None else ALIASES.get(name.lower(), name)
 
 
 def option(names: str, help: str, shown: str | None = None, **more: Any) -> Any:
-    """An option; ``shown`` stands for its value in the help."""
+    """A typer option; ``shown`` is the placeholder of its value in the help."""
     return typer.Option(*names.split(), metavar=shown, help=help, **more)
 
 
 def argument(shown: str, help: str) -> Any:
-    """An argument by its place."""
+    """A positional typer argument."""
     return typer.Argument(metavar=shown, help=help)
 
 
 def _set_by(names: str, help: str, shown: str | None = None, value: Any = None, **more: Any) -> Any:
-    """A part of the request with its option and its default."""
+    """A field of ``Request`` with its option and its default."""
     return field(default=value, metadata={"option": option(names, help, shown, **more)})
 
 
@@ -81,7 +81,7 @@ _CLASSES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What was asked for: the data and how to read them, the model, and where the result goes."""
+    """A request: the data and how to read them, the model, and where the result goes."""
 
     data: str = field(default="", metadata={"option": argument("DATA", _DATA)})
     model: Any = _set_by(
@@ -143,11 +143,11 @@ class Request:
     as_json: bool = _set_by("--json", "Print the summary as JSON.", value=False)
     quiet: bool = _set_by("--quiet -q", "Print nothing but errors.", value=False)
     labels: bool = False  # the columns are labelings
-    checkpoints: bool = True  # whether the fit may be long enough to be resumed
+    checkpoints: bool = True  # whether the fit may take long enough to be worth resuming
 
     @property
     def told(self) -> dict[str, Any]:
-        """What the model is told."""
+        """Settings passed to the model."""
         return {"seed": self.seed, "similarity": self.similarity, "settings": self.settings}
 
     @property
@@ -157,7 +157,7 @@ class Request:
 
     @property
     def roles(self) -> Roles:
-        """What the columns are."""
+        """Roles of the columns."""
         from ..io import Roles
 
         return Roles(
@@ -176,7 +176,7 @@ class Request:
 
 
 def parameters() -> dict[str, inspect.Parameter]:
-    """The options of ``Request`` by name, as parameters of commands."""
+    """Options of ``Request`` by name, as parameters of command functions."""
     hints, kind = get_type_hints(Request), inspect.Parameter.KEYWORD_ONLY
     return {
         part.name: inspect.Parameter(
@@ -191,13 +191,13 @@ def parameters() -> dict[str, inspect.Parameter]:
 
 
 def first_choice(table: Any) -> str:
-    """The model for those who name none: the consensus, or the one that takes categories."""
+    """Default model: the consensus, or for tables with categories the mixed mixture."""
     categories = any(column.categories and column.used for column in table.fields or ())
     return "mixed-mixture" if categories else "consensus"
 
 
 def parse_clusters(text: str | None, model: str) -> int | None:
-    """Number of clusters, ``None`` for ``auto``; if none is given, the default of the estimator."""
+    """Number of clusters, ``None`` for "auto"; without text, the default of the estimator."""
     if text is None:
         default = inspect.signature(class_of(model)).parameters["n_clusters"].default
         return default if isinstance(default, int) else None
@@ -209,7 +209,7 @@ def parse_clusters(text: str | None, model: str) -> int | None:
 
 
 def check_model(name: str) -> None:
-    """Refuse a name that no model has."""
+    """Raise ValueError unless a model has this name."""
     if name not in commands():
         raise ValueError(f"--model must be one of {', '.join(commands())}; got '{name}'")
 
@@ -222,7 +222,7 @@ def make(
     similarity: str | None = None,
     settings: Sequence[str] | None = None,
 ) -> Any:
-    """An estimator; ``settings`` are "parameter=value" with values in JSON or plain words."""
+    """An estimator; ``settings`` are "parameter=value", with values in JSON or plain text."""
     kind = class_of(name)
     known = list(inspect.signature(kind).parameters)
     parameters: dict[str, Any] = {"random_state": seed}

@@ -1,8 +1,8 @@
-"""Ends of a command before its time: a stop, a search that does not converge, a damaged file.
+"""Early ends of a command: a signal, a search that does not converge, a damaged file.
 
-After Ctrl-C and SIGTERM the work ends soon, keeps its checkpoint and shows no traceback. Both raise
-``KeyboardInterrupt``. Some libraries turn it into another error, and long calls delay it. So any
-error after the signal counts as the stop, and if a call has not returned after a moment, a second
+After Ctrl-C and SIGTERM a command ends soon, keeps its checkpoint and shows no traceback. Both
+raise ``KeyboardInterrupt``, but some libraries turn it into another error, and long calls delay it.
+So any error after the signal counts as a stop, and if a call does not return in time, a second
 thread saves the checkpoint and ends the process.
 """
 
@@ -23,15 +23,15 @@ _rescue: Callable[[], str] | None = None
 
 
 class NotConvergedError(Exception):
-    """The search stopped before it converged, and ``--strict`` was asked for."""
+    """The search did not converge, and ``--strict`` was given."""
 
 
 class StoppedError(Exception):
-    """The user stopped the work; the message says how to take it up again."""
+    """The user stopped the work; the message says how to resume it."""
 
 
 class Stop:
-    """Whether, and by which signal, the work was stopped."""
+    """Whether the work was stopped, and by which signal."""
 
     patience = 1.5  # seconds within which a stop should take effect
 
@@ -50,7 +50,7 @@ _stop = Stop()
 
 @contextmanager
 def listening() -> Iterator[Stop]:
-    """Within this context both signals stop the work; those that were ignored stay ignored."""
+    """Context in which both signals stop the work; signals ignored before stay ignored."""
     global _stop
     _stop = stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -93,7 +93,7 @@ def _watch(ours: socket.socket, stop: Stop, numbers: list[int]) -> None:
 
 @contextmanager
 def rescued(action: Callable[[], str]) -> Iterator[None]:
-    """Within this context ``action`` is called if a stop does not take effect in time.
+    """Context in which ``action`` is called if a stop does not take effect in time.
 
     It returns the message to show.
     """
@@ -110,11 +110,11 @@ def rescued(action: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def damaged(what: str) -> Iterator[None]:
-    """Report errors that only a damaged file can cause as errors of the file."""
+    """Context that reports errors which only a damaged file can cause as such."""
     try:
         yield
     except (AttributeError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
-        from ..io import InputError  # late: help does not wait for NumPy
+        from ..io import InputError  # late: help does not need NumPy
 
         why = f"{type(error).__name__} {plain(error, 80)}"
         raise InputError(f"{what}, it may be damaged: {why}") from error

@@ -1,4 +1,4 @@
-"""The summary of a fit, written and shown."""
+"""The summary of a fit: made, written and shown."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def summarize(
         "warnings": said,
         "seed": request.seed,
         "parameters": parameters,
-        "input": {  # what was read, and how: to read new objects the same way
+        "input": {  # what was read and how, so that new objects are read in the same way
             "name": table.source,
             "kind": table.kind,
             "sha256": table.digest,
@@ -114,7 +114,7 @@ def summarize(
 
 
 def _described_clusters(described: dict[str, Any] | None, ids: Sequence[str]) -> dict[str, Any]:
-    """What each cluster is, in words and figures."""
+    """Description of each cluster, in words and numbers."""
     if described is None:
         return {}
     clusters = [
@@ -126,7 +126,7 @@ def _described_clusters(described: dict[str, Any] | None, ids: Sequence[str]) ->
 
 
 def measures(U: np.ndarray, classes: Sequence[str] | None) -> dict[str, float]:
-    """Measures of the memberships alone, and against known classes where there are any."""
+    """Measures of the memberships, and of their agreement with known classes, if given."""
     found = {
         "partition coefficient": metrics.partition_coefficient(U),
         "partition entropy": metrics.partition_entropy(U),
@@ -142,7 +142,7 @@ def measures(U: np.ndarray, classes: Sequence[str] | None) -> dict[str, float]:
 
 
 def agreement(reference: np.ndarray, clustering: np.ndarray) -> dict[str, float]:
-    """Measures of the labels, and where a side has memberships, of these ("soft")."""
+    """Agreement of the labels, and ("soft") of memberships where a side has them."""
     sides = reference, clustering
     labels = [side if side.ndim == 1 else side.argmax(axis=1) for side in sides]
     found = {name: function(*labels) for name, function in AGREEMENTS.items()}
@@ -154,7 +154,7 @@ def agreement(reference: np.ndarray, clustering: np.ndarray) -> dict[str, float]
 def _pictures(
     request: Request, estimator: Estimator, table: Table, U: np.ndarray
 ) -> dict[str, Any]:
-    """What the report needs beyond memberships, small whatever the number of objects."""
+    """What the report needs besides memberships; small for any number of objects."""
     history = np.asarray(estimator.history_, dtype=float)
     held: dict[str, Any] = {
         "history": history.tolist() if history.ndim == 1 and np.isfinite(history).all() else None
@@ -166,7 +166,7 @@ def _pictures(
             "shown": shown.tolist(),
             "coordinates": coordinates.round(6).tolist(),
             "axes": axes,
-            "description": report.describe(  # in terms of the columns as they stand in the file
+            "description": report.describe(  # in the original columns of the file
                 values if table.fields is None else table.used,
                 U,
                 columns=table.columns,
@@ -193,9 +193,9 @@ def _pictures(
 
 
 def _similarity(request: Request, estimator: Estimator, table: Table) -> tuple[Any, Any]:
-    """The similarity that the model saw, where it saw one, and the objects of it."""
+    """The similarity that the model used, if any, and its objects."""
     if request.similarity == "distance":
-        return None, None  # the picture would show the opposite
+        return None, None  # a picture of distances would show the opposite
     if request.similarity == "precomputed":
         return table.values, slice(None)
     if hasattr(estimator, "coassociation_"):
@@ -247,7 +247,7 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
 
 
 def show(result: Result, terminal: Terminal) -> None:
-    """The answer as a table."""
+    """Print the answer as a table."""
     U, summary = result.memberships, result.summary
     k, noise = U.shape[1], has_noise(summary)
     names = [*map(str, range(k - noise)), *["noise"] * noise]
@@ -267,7 +267,7 @@ def show(result: Result, terminal: Terminal) -> None:
     terminal.table(title, ["cluster", "objects", "soft size", "certainty", "most typical"], rows)
     terminal.say(f"Verdict: {summary['verdict']['text']}")
     if k == 1:
-        return  # nothing tells one cluster from others, and no object is shared
+        return  # there is only one cluster
     for row, cluster in zip(rows, summary.get("clusters") or [], strict=False):
         terminal.say(f"{'' if row[0] == 'noise' else 'cluster '}{row[0]}: {cluster['sentence']}.")
     if tree := summary.get("tree"):

@@ -1,6 +1,6 @@
-"""What the user sees: results on standard output, progress and remarks on standard error.
+"""Output for the user: results on standard output, progress and remarks on standard error.
 
-Names are shown as text, never as markup.
+Names are printed literally, never as markup.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ..engine.structure import PREFIX
 
 
 class Terminal:
-    """Tables for people, or one JSON object for programs."""
+    """Prints tables for people, or one JSON object for programs."""
 
-    patience = 15.0  # seconds before the first line of progress where there is no bar
+    patience = 15.0  # seconds before the first progress line, if there is no bar
 
     def __init__(
         self, *, as_json: bool = False, quiet: bool = False, to_errors: bool = False
@@ -38,7 +38,7 @@ class Terminal:
     def table(
         self, title: str, headings: Sequence[str], rows: Sequence[Sequence[Any]], width: int = 90
     ) -> None:
-        """A table without empty columns; numbers stand right, and long text is cut."""
+        """Print a table without empty columns; numbers are right-aligned, and long text is cut."""
         if self.as_json or self.quiet:
             return
         from rich import box
@@ -59,20 +59,20 @@ class Terminal:
         self._console(errors=self.to_errors).print(table)
 
     def say(self, text: str) -> None:
-        """A line of the result."""
+        """Print a line of the result."""
         if not (self.as_json or self.quiet):
             print(plain(text, 2000), file=sys.stderr if self.to_errors else sys.stdout)
 
     def remark(self, text: str) -> None:
-        """A line about the work, not part of the result."""
+        """Print a line about the work that is not part of the result."""
         if not self.quiet:
             print(f"sfumato: {plain(text, 500)}", file=sys.stderr)
 
     @contextmanager
     def heard(self) -> Iterator[list[str]]:
-        """Collect and show warnings in the words of the command line.
+        """Collect and show warnings, in terms of the command line.
 
-        What the structure test and the search for a number say is left to the verdict.
+        Warnings of the structure test and of the search for a number are left to the verdict.
         """
         said: list[str] = []
         with warnings.catch_warnings(record=True) as caught:
@@ -86,18 +86,18 @@ class Terminal:
             and not (text := str(warning.message)).startswith(judged)
         )
         for text in said:
-            if text not in self.warned:  # the search for a number and the fit may both say it
+            if text not in self.warned:  # the search and the fit may both give this warning
                 self.remark(f"warning: {text}")
             self.warned.add(text)
 
     def record(self, content: dict[str, Any]) -> None:
-        """The result as JSON, when that was asked for."""
+        """Print the result as JSON, if asked for."""
         if self.as_json:
             print(json.dumps(content, indent=2))
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[..., None]]:
-        """``advance(share, text)``: a bar on a terminal, else a line now and then."""
+        """A function ``advance(share, text)``: a bar on a terminal, else a line now and then."""
         if self.quiet or not sys.stderr.isatty():
             yield self._lines(what)
             return
@@ -115,7 +115,7 @@ class Terminal:
             bar.update(task, completed=1.0)
 
     def _lines(self, what: str) -> Callable[..., None]:
-        """A line after a while, and then after twice that time, so that a log stays short."""
+        """Progress lines after increasing pauses, so that logs stay short."""
         began, pause = time.monotonic(), self.patience
 
         def advance(share: float, text: str = "") -> None:
@@ -129,12 +129,12 @@ class Terminal:
 
 
 def finite(value: Any) -> Any:
-    """A number as JSON takes it: None for NaN and infinity."""
+    """``value``, or None for NaN and infinity, as JSON needs it."""
     return value if math.isfinite(value) else None
 
 
 def _as_options(text: str) -> str:
-    """A message in which parameters of models are named as the options that set them."""
+    """A message in which model parameters are replaced by the options that set them."""
     options = {
         "n_clusters": "--clusters ",
         "random_state": "--seed ",

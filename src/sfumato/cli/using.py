@@ -1,4 +1,4 @@
-"""What can be done with results and files: predict, score, report, inspect, models, reproduce."""
+"""Commands on results and files: predict, score, report, inspect, models, reproduce."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def predict(
     clusters: int | None = None,
     **reading: Any,
 ) -> None:
-    """Memberships of the objects in ``data``, by the model in a result folder.
+    """Write memberships of the objects in ``data``, by the model in a result folder.
 
-    ``reading`` are the header, delimiter, encoding and sheet of a table.
+    ``reading`` holds the header, delimiter, encoding and sheet options.
     """
     terminal = Terminal(quiet=quiet)
 
@@ -85,7 +85,7 @@ def _predicted(
 
 
 def _recode(table: Table, names: list[list[str]]) -> np.ndarray:
-    """Labels of new objects in the codes of the fitted ones."""
+    """Labels of new objects, with the codes of the fitted ones."""
     if len(names) != table.values.shape[1]:
         raise InputError(
             f"summary.json is damaged: labels of {len(names)} columns, where there are "
@@ -100,7 +100,7 @@ def _recode(table: Table, names: list[list[str]]) -> np.ndarray:
 
 
 def score(first: str, second: str, column: str | None, as_json: bool) -> None:
-    """A table of agreements of two clusterings."""
+    """Print a table of agreement measures of two clusterings."""
     (left, left_ids), (right, right_ids) = (_side(Path(path), column) for path in (first, second))
     if left_ids is not None and right_ids is not None and list(left_ids) != list(right_ids):
         right = right[_match(left_ids, right_ids)]
@@ -110,7 +110,7 @@ def score(first: str, second: str, column: str | None, as_json: bool) -> None:
             "they must be the same"
         )
     seen = np.all([side >= 0 for side in (left, right) if side.ndim == 1], axis=0)
-    seen = np.broadcast_to(seen, len(left))  # memberships are all there
+    seen = np.broadcast_to(seen, len(left))  # memberships are complete
     terminal = Terminal(as_json=as_json)
     if not seen.all():
         terminal.remark(f"{int((~seen).sum()):,} objects without a label are left out")
@@ -123,7 +123,7 @@ def score(first: str, second: str, column: str | None, as_json: bool) -> None:
 
 
 def _side(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
-    """Memberships (n, k) or labels (n,), with ids where there are any."""
+    """Memberships (n, k) or labels (n,), with ids if there are any."""
     if not path.exists():
         raise InputError(f"no file called {plain(path, 200)}")
     if path.is_dir():
@@ -170,7 +170,7 @@ def _match(left: Array, right: Array) -> np.ndarray:
 
 
 def report(result: Path, out: Path | None, title: str | None, force: bool) -> None:
-    """The HTML page of a result folder, again."""
+    """Write the HTML report of a result folder again."""
     drawing = damaged(f"{plain(result, 200)}: the report cannot be drawn")
     if out is None:
         with drawing:
@@ -184,9 +184,9 @@ def report(result: Path, out: Path | None, title: str | None, force: bool) -> No
 
 
 def inspect(file: str, as_json: bool, **reading: Any) -> None:
-    """Show what a data file, a result folder or a model file holds.
+    """Print what a data file, a result folder or a model file holds.
 
-    ``reading`` are the header, delimiter, encoding and sheet of a table.
+    ``reading`` holds the header, delimiter, encoding and sheet options.
     """
     path, terminal = Path(file), Terminal(as_json=as_json)
     facts: dict[str, Any]
@@ -209,7 +209,7 @@ def inspect(file: str, as_json: bool, **reading: Any) -> None:
 def _data(file: str, roles: Roles) -> dict[str, Any]:
     table = read(file, roles)
     own = table.columns
-    if table.fields is not None:  # where the table has one for every category
+    if table.fields is not None:  # if the table describes every column
         own = [column.name for column in table.fields]
         own = own if table.id_column in (None, *own) else [str(table.id_column), *own]
     facts = {
@@ -229,13 +229,13 @@ def _data(file: str, roles: Roles) -> dict[str, Any]:
     if sp.issparse(table.values):
         facts["entries"] = int(table.values.nnz)
     like = _looks_like(table)
-    if "matrix" not in like:  # of all pairs: it has no columns to advise on
+    if "matrix" not in like:  # a matrix of pairs has no columns to remark on
         facts |= {f"advice {place + 1}": text for place, text in enumerate(advice(table))}
     return {**facts, "looks like": like, "sha256": table.digest}
 
 
 def models(as_json: bool) -> None:
-    """A line for every model: its name, what it reads, and when to use it."""
+    """Print a line for every model: name, input, and when to use it."""
     other = {name: f" ({alias})" for alias, name in ALIASES.items()}
     rows, held = [], {}
     for model in MODELS:
@@ -270,7 +270,7 @@ def _looks_like(table: Table) -> str:
 def reproduce(
     name: str, out: Path, data: Path | None, offline: bool, seeds: int, force: bool
 ) -> None:
-    """Run experiments of the papers; print their tables and write them, with their pictures."""
+    """Run experiments of the papers; print and write their tables and pictures."""
     from .. import papers
 
     if name not in (*papers.EXPERIMENTS, "all"):

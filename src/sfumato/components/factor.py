@@ -36,10 +36,9 @@ from ..array.rows import Rows
 from ..array.types import Array, Weights
 from ..engine.component import Component
 from ..engine.search import Objects
-from ..engine.starts import SCREEN, Sample
 from ..numerics import seeding
-from ..numerics.coordinates import Coordinates
-from ..numerics.distances import weighted_columns
+from ..numerics.distances import Coordinates, weighted_columns
+from ..numerics.seeding import SCREEN, Sample
 
 LEAN = 2.0  # weight, in objects, of the pooled uniquenesses in those of each part
 LOG_2PI = float(np.log(2.0 * np.pi))

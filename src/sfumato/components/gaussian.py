@@ -24,8 +24,7 @@ from ..conjugate import NormalInverseWishart
 from ..engine.component import Component, Ready
 from ..engine.linked import LinkedRows, free_weights
 from ..numerics import distances, families, seeding
-from ..numerics.coordinates import Coordinates
-from ..numerics.distances import weighted_columns
+from ..numerics.distances import Coordinates, weighted_columns
 from . import kernel
 from .incomplete import deconvolved, expected_sums, incomplete_logits, with_errors
 from .kernel import Prior, State, Stats, Whole
@@ -429,12 +428,28 @@ class Gaussian(Component):
             return None
         weights, *free = rows.columns or (None,)
         if linked is not None:
+            if not linked.links.enumerable(self.n_clusters + (self.noise is not None)):
+                return None
             weights = free_weights(rows.shape[0], weights, free[0])
         return Whole(rows.stack[0], weights, self.prior, linked)
 
     def n_parameters(self) -> int:
         noise = self.noise is not None
         return families.n_parameters(self.family, self.n_clusters, self.n_features, noise)
+
+    @cached_property
+    def _needed(self) -> float:
+        """Objects that a component needs. A covariance of its own needs d + 1, variances of its
+        own need two, a volume of its own more than one."""
+        d, (volume, shape, orientation) = self.n_features, tuple(self.family)
+        if orientation == "V" and shape == "V":
+            return d + 1.0
+        if shape == "V" or orientation == "V":
+            return 2.0
+        return 1.0 + 1.0 / d if volume == "V" else 0.0
+
+    def is_impossible(self, count: float) -> bool:
+        return self.prior is None and self.n_clusters * self._needed * (1.0 - 1e-6) > count
 
     def failure(self, state: State, count: float) -> str:
         if self.prior is not None:
@@ -445,17 +460,9 @@ class Gaussian(Component):
         return f"component {np.flatnonzero(spikes)[0]} of {self.n_clusters} collapsed"
 
     def _collapsed(self, state: State, count: float) -> np.ndarray:
-        """Which components (k,) are collapsed. A covariance of its own needs d + 1 objects,
-        variances of its own need two, a volume of its own more than one."""
-        k, d = state.means.shape
-        volume, shape, orientation = tuple(self.family)
-        if orientation == "V" and shape == "V":
-            need = d + 1.0
-        elif shape == "V" or orientation == "V":
-            need = 2.0
-        else:
-            need = 1.0 + 1.0 / d if volume == "V" else 0.0
-        return (state.weights[:k] * count < need * (1.0 - 1e-6)) | self._flat(state)
+        """Which components (k,) hold too few objects, or have no width."""
+        held = state.weights[: self.n_clusters] * count
+        return (held < self._needed * (1.0 - 1e-6)) | self._flat(state)
 
     def _flat(self, state: State) -> np.ndarray:
         """Which components (k,) have no width in some direction, where the data have one."""

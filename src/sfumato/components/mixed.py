@@ -30,9 +30,9 @@ from ..array.rows import Rows
 from ..array.types import Array, Weights
 from ..engine.component import Component
 from ..engine.search import Objects
-from ..engine.starts import SCREEN, Sample
 from ..numerics import seeding
 from ..numerics.distances import weighted_columns
+from ..numerics.seeding import SCREEN, Sample
 
 MEAN_SHARE = 0.01  # of the prior's weight on variances that holds means (Fraley and Raftery 2007)
 

@@ -156,10 +156,10 @@ class Student(Gaussian):
         if not isinstance(self.tails, str):
             return state
         mass = np.maximum(stats.mass, 1e-300)
-        level = stats.tails / mass
         if self.tails == "common":
-            level = np.full(len(mass), stats.tails.sum() / mass.sum())
-        return state._replace(freedom=_roots(level))
+            common = _root(float(stats.tails.sum() / mass.sum()))
+            return state._replace(freedom=np.full(len(mass), common))
+        return state._replace(freedom=np.array([_root(float(g)) for g in stats.tails / mass]))
 
     def n_parameters(self) -> int:
         more = {"common": 1, "each": self.n_clusters} if isinstance(self.tails, str) else {}
@@ -197,13 +197,13 @@ class Student(Gaussian):
         return self.coordinates.outer(state.means[labels] + deviations * spread[:, None])
 
 
-def _roots(level: np.ndarray) -> np.ndarray:
+def _root(level: float) -> float:
     """nu within the bounds with log(nu/2) - psi(nu/2) + 1 + level = 0."""
-    half, inverse = np.full(len(level), 2.5), 1.0 / np.maximum(-1.0 - level, 1e-100)
+    half, inverse = 2.5, 1.0 / max(-1.0 - level, 1e-100)
     for _ in range(6):  # Newton steps for 1 / (log h - psi(h)), which is nearly linear in h
-        gap = np.log(half) - digamma(half)
-        step = (inverse - 1.0 / gap) * gap**2 / (zeta(2, half) - 1.0 / half)
-        half = np.clip(half + step, BOUNDS[0] / 2, BOUNDS[1] / 2)
+        gap = float(np.log(half) - digamma(half))
+        step = (inverse - 1.0 / gap) * gap**2 / (float(zeta(2, half)) - 1.0 / half)
+        half = min(max(half + step, BOUNDS[0] / 2), BOUNDS[1] / 2)
     return 2.0 * half
 
 

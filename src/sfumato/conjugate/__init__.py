@@ -1,23 +1,16 @@
-"""Conjugate pairs: a prior, some data, and a posterior of the same kind.
+"""Conjugate pairs: a prior that, given data, becomes a posterior of the same class.
 
-Every class is an immutable prior. ``prior.posterior(data)`` is another object of the same class, so
-that learning in batches is a chain of posteriors, and a posterior has everything a prior has:
+Every object is an immutable prior. ``prior.posterior(data)`` is another object of the same class,
+so batches are learnt by a chain of posteriors, and a posterior has all methods of a prior:
 ``mean``, ``mode``, ``interval``, ``sample``, ``predictive``, ``log_predictive``, ``log_evidence``.
-Parameters may be arrays: then one object holds many priors, and ``data`` many data sets, one for
-each leading index. Missing numbers (NaN) are left out; the classes of vectors
-(``DirichletMultinomial``, ``NormalInverseWishart``) refuse vectors in which some are missing.
+Parameters may be arrays: one object then holds many priors, and ``data`` one data set for each
+leading index. Missing values (NaN) are left out; the classes for vectors (``DirichletMultinomial``,
+``NormalInverseWishart``) refuse vectors with missing entries.
 
-References: Gelman et al. (2013), Bayesian Data Analysis, 3rd edition, chapters 2 and 3; for
-``ParetoUniform`` DeGroot (1970), Optimal Statistical Decisions, section 9.7.
+Reference: Gelman et al. (2013), Bayesian Data Analysis, 3rd edition, chapters 2 and 3.
 """
 
-from .counts import (
-    BetaBinomial,
-    DirichletMultinomial,
-    GammaExponential,
-    GammaPoisson,
-    ParetoUniform,
-)
+from .counts import BetaBinomial, DirichletMultinomial
 from .normal import (
     Moments,
     NormalInverseGamma,
@@ -29,12 +22,9 @@ from .normal import (
 __all__ = [
     "BetaBinomial",
     "DirichletMultinomial",
-    "GammaExponential",
-    "GammaPoisson",
     "Moments",
     "NormalInverseGamma",
     "NormalInverseWishart",
     "NormalKnownMean",
     "NormalKnownVariance",
-    "ParetoUniform",
 ]

@@ -2,15 +2,14 @@
 
     log evidence = log Z(posterior) - log Z(prior) + sum of weight * log h(x)
 
-with  Z  the integral of the unnormalised prior and  h  the part of the likelihood that holds no
-parameter.
+where Z is the integral of the unnormalised prior and h the parameter-free factor of the likelihood.
 """
 
 from __future__ import annotations
 
 import reprlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from numbers import Real
 from typing import Any, NamedTuple, Self
 
@@ -39,24 +38,17 @@ def as_numbers(value: object, name: str) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def check_finite(value: object, name: str, wanted: str = "finite") -> np.ndarray:
-    """``value`` as an array of at least one number, all finite."""
+def check_parameter(
+    value: object, name: str, *, above: float = -np.inf, most: float = 1e300
+) -> np.ndarray:
+    """``value`` as an array of numbers above ``above`` and small enough that sums stay finite."""
     array = as_numbers(value, name)
     if array.size == 0:
         raise ValueError(f"{name} is empty, of shape {array.shape}: give at least one number")
-    if not np.isfinite(array).all():
+    if not (np.isfinite(array) & (array > above)).all():
+        wanted = "finite" if above == -np.inf else f"greater than {above:g} and finite"
         raise ValueError(f"{name} must be {wanted}, got {reprlib.repr(value)}")
-    return array
-
-
-def check_positive(
-    value: object, name: str, *, above: float = 0.0, most: float = 1e300
-) -> np.ndarray:
-    """``value`` as an array of numbers greater than ``above``; a few of them have a finite sum."""
-    array = check_finite(value, name, f"greater than {above:g} and finite")
-    if not (array > above).all():
-        raise ValueError(f"{name} must be greater than {above:g}, got {reprlib.repr(value)}")
-    if (array > most).any():
+    if (np.abs(array) > most).any():
         raise ValueError(
             f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: larger numbers do not "
             "add up"
@@ -64,9 +56,11 @@ def check_positive(
     return array
 
 
-def quantiles(distribution: Any, level: float, otherwise: Any = np.nan) -> tuple[Any, Any]:
-    """Ends of the equal-tailed interval; ``otherwise`` where it is too narrow for scipy."""
+def quantiles(distribution: Any, level: float, otherwise: Any = np.nan) -> Any:
+    """Ends of the equal-tailed interval; ``otherwise`` where scipy returns NaN."""
     level = check_number(level, "level", low=0, high=1, strict=True)
+    if isinstance(distribution, Joint):
+        return Joint(*(quantiles(marginal, level) for marginal in distribution))
     with np.errstate(all="ignore"):
         low, high = (np.asarray(distribution.ppf((1 + sign * level) / 2)) for sign in (-1, 1))
     return (
@@ -76,60 +70,74 @@ def quantiles(distribution: Any, level: float, otherwise: Any = np.nan) -> tuple
 
 
 def as_shape(size: Size) -> tuple[int, ...]:
-    """``size`` as in NumPy: nothing, a number or a shape."""
+    """``size`` as a shape: () for None, (size,) for a number."""
     parts = () if size is None else size if isinstance(size, (tuple, list)) else (size,)
     return tuple(check_number(part, "size", low=0, integer=True) for part in parts)
 
 
 class Joint(NamedTuple):
-    """One thing for each of two parameters: the mean, and the variance (or covariance matrix)."""
+    """A pair of values: one for the mean and one for the variance (or covariance matrix)."""
 
     mean: Any
     variance: Any
 
 
-@dataclass(frozen=True, eq=False)
-class Statistics:
-    """Weighted sums over observations, which add up."""
-
-    def __add__(self, other: Any) -> Self:
-        return type(self)(*(a + b for a, b in zip(self._parts(), other._parts(), strict=True)))
-
-    def _parts(self) -> list[Any]:
-        """The sums, the weight or the number of events first."""
-        return list(vars(self).values())
-
-
 class ConjugatePair(ABC):
-    """A prior that data of its likelihood turn into a posterior of the same class."""
+    """A prior, and the likelihood under which data turn it into a posterior of the same class."""
 
-    _event: dict[str, int] = {}  # dimensions of a parameter that belong to one prior; 0 unless said
-    _observation = 0  # dimensions of one observation; single numbers may be missing
-    _statistics: type  # class of the sufficient statistics
+    _event: dict[str, int] = {}  # dimensions that a parameter of one prior has; 0 by default
+    _observation = 0  # dimensions of one observation; only single numbers may be missing
+    _any_sign: tuple[str, ...] = ("mean", "center")  # parameters that need not be positive
+
+    def __post_init__(self) -> None:
+        self._freeze(
+            **{
+                name: check_parameter(value, name, above=-np.inf if name in self._any_sign else 0.0)
+                for name, value in self._parameters().items()
+            }
+        )
 
     @abstractmethod
     def _summarize(self, data: np.ndarray, weight: Weights) -> Any:
         """Sufficient statistics of checked data."""
 
+    @abstractmethod
     def _fits(self, statistics: Any) -> bool:
-        """Whether these are statistics of this likelihood."""
-        return isinstance(statistics, self._statistics)
+        """Whether ``statistics`` belong to this likelihood."""
 
     @abstractmethod
     def _posterior_parameters(self, statistics: Any) -> dict[str, Any]:
-        """Parameters of the posterior, those that stay as they are left out."""
+        """Parameters of the posterior that differ from those of the prior."""
+
+    @property
+    @abstractmethod
+    def distribution(self) -> Any:
+        """Distribution of the parameter (scipy), or a pair of marginal distributions."""
+
+    def interval(self, level: float = 0.95) -> Any:
+        """Equal-tailed interval that holds the parameter with posterior probability ``level``; with
+        two unknowns a pair of intervals, each on its own.
+        """
+        return quantiles(self.distribution, level)
+
+    def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
+        """Parameters drawn from the distribution, of shape (size, ...)."""
+        shape, rng = as_shape(size) + self.batch_shape, as_generator(random_state)
+        with np.errstate(divide="ignore", over="ignore"):
+            drawn = np.asarray(self.distribution.rvs(size=shape, random_state=rng))
+        return np.minimum(drawn, np.finfo(np.float64).max)[()]  # clipped to the largest float
 
     def _log_normalizer(self) -> Any:
         """log Z of the prior."""
         raise NotImplementedError
 
     def _log_ratio(self, statistics: Any) -> Any:
-        """Log of the expected likelihood, without its parameter-free part."""
+        """Log marginal likelihood without its parameter-free factor."""
         return self.update(statistics)._log_normalizer() - self._log_normalizer()
 
+    @abstractmethod
     def _log_base(self, data: np.ndarray, weight: np.ndarray) -> Any:
-        """Weighted sum of the log likelihood's parameter-free part, for checked data."""
-        return np.zeros(weight.shape[:-1])
+        """Weighted log of the parameter-free factor of the likelihood, for checked data."""
 
     def statistics(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
         """Sufficient statistics of the data; they add up.
@@ -141,15 +149,16 @@ class ConjugatePair(ABC):
         Returns
         -------
         statistics : object
-            Successes and failures (``BetaBinomial``), counts (..., d) (``DirichletMultinomial``),
-            or ``Moments`` (normal data).
+            Counts (..., d) of the categories, successes and failures of a ``BetaBinomial``, or
+            ``Moments`` of normal data.
         """
         return self._statistics_of(*self._check(data, weight))
 
     def _statistics_of(self, data: np.ndarray, weight: np.ndarray) -> Any:
         with np.errstate(over="ignore", invalid="ignore"):
             statistics = self._summarize(data, weight)
-        if not all(np.isfinite(part).all() for part in _parts(statistics)):
+        parts = statistics if isinstance(statistics, tuple) else (statistics,)
+        if not all(np.isfinite(part).all() for part in parts):
             raise ValueError(
                 f"data has values as large as {np.abs(data).max(initial=0.0):.0e} and weights up "
                 f"to {weight.max(initial=0.0):.0e}, "
@@ -157,7 +166,7 @@ class ConjugatePair(ABC):
             )
         return statistics
 
-    def update(self, statistics: ArrayLike) -> Self:
+    def update(self, statistics: Any) -> Self:
         """Posterior after data with these statistics.
 
         Parameters
@@ -174,8 +183,8 @@ class ConjugatePair(ABC):
                 f"statistics must be those of {name}, as {name}.statistics(data) gives them, got "
                 f"{reprlib.repr(statistics)}"
             )
-        leading = np.shape(_parts(statistics)[0])
-        leading = leading if isinstance(statistics, Statistics) else leading[:-1]
+        moments = isinstance(statistics, tuple)
+        leading = np.shape(statistics[0]) if moments else np.shape(statistics)[:-1]
         self._check_leading_shape(leading, "statistics")
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             parameters = self._parameters() | self._posterior_parameters(statistics)
@@ -203,7 +212,7 @@ class ConjugatePair(ABC):
         return self.update(self.statistics(data, weight))
 
     def log_predictive(self, data: ArrayLike) -> Any:
-        """Log predictive density (or probability) (..., n) of each observation on its own; 0 where
+        """Log predictive density (or probability) (..., n) of each single observation; 0 where
         missing.
 
         Parameters
@@ -215,7 +224,7 @@ class ConjugatePair(ABC):
             return _require_finite(self._log_predictive(data, weight), "log_predictive")
 
     def _log_predictive(self, data: np.ndarray, weight: np.ndarray) -> Any:
-        """The evidence of checked observations, each as a data set of its own."""
+        """Evidence of checked observations, each taken as a separate data set."""
         each = type(self)(
             **{
                 name: np.expand_dims(value, np.ndim(value) - self._event.get(name, 0))
@@ -226,7 +235,7 @@ class ConjugatePair(ABC):
         return each._log_ratio(each._summarize(data, weight)) + each._log_base(data, weight)
 
     def log_evidence(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
-        """Log probability (...) of each data set with the parameters integrated out.
+        """Log probability (...) of each data set, with the parameters integrated out.
 
         Parameters
         ----------
@@ -250,7 +259,7 @@ class ConjugatePair(ABC):
         return hash((type(self), *(np.asarray(value).tobytes() for value in values)))
 
     def __getitem__(self, index: object) -> Self:
-        """The priors at ``index`` of the leading shape."""
+        """The priors selected by ``index`` along the leading axes."""
         return type(self)(**{name: value[index] for name, value in self._parameters().items()})
 
     @property
@@ -270,10 +279,6 @@ class ConjugatePair(ABC):
     def _parameters(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
-    def _positive(self, *names: str) -> dict[str, np.ndarray]:
-        """The parameters of these names, checked to be positive numbers."""
-        return {name: check_positive(getattr(self, name), name) for name in names}
-
     def _freeze(self, **parameters: Any) -> None:
         """Store the parameters, broadcast to one leading shape and read-only."""
         shapes = {name: self._leading(name, value) for name, value in parameters.items()}
@@ -290,7 +295,7 @@ class ConjugatePair(ABC):
             object.__setattr__(self, name, array[()] if array.ndim == 0 else array)
 
     def _check(self, data: Any, weight: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Data and weights of one leading shape, both zero where a number is missing."""
+        """Data and weights with the same leading shape, set to zero where a value is missing."""
         data = as_numbers(data, "data")
         if data.ndim <= self._observation:
             what = "(..., n)" if not self._observation else "(..., n, d)"
@@ -325,7 +330,7 @@ class ConjugatePair(ABC):
         return data, weight
 
     def _check_leading_shape(self, leading: tuple[int, ...], name: str) -> None:
-        """Refuse data sets that cannot be told apart as one for each prior."""
+        """Refuse data whose leading shape does not broadcast with that of the priors."""
         try:
             np.broadcast_shapes(leading, self.batch_shape)
         except ValueError as error:
@@ -336,30 +341,6 @@ class ConjugatePair(ABC):
                 f"({', '.join(map(str, self.batch_shape))}, {tail}), or ({tail}) for the same "
                 "data under every prior"
             ) from error
-
-
-class ScalarPair(ConjugatePair):
-    """A pair whose unknown parameter is a single number."""
-
-    @property
-    @abstractmethod
-    def distribution(self) -> Any:
-        """Distribution of the parameter (scipy)."""
-
-    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Equal-tailed interval that holds the parameter with posterior probability ``level``."""
-        return quantiles(self.distribution, level)
-
-    def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
-        """Parameters drawn from the distribution, of shape (size, ...)."""
-        shape, rng = as_shape(size) + self.batch_shape, as_generator(random_state)
-        with np.errstate(divide="ignore", over="ignore"):
-            drawn = np.asarray(self.distribution.rvs(size=shape, random_state=rng))
-        return np.minimum(drawn, np.finfo(np.float64).max)[()]  # as large as numbers go
-
-
-def _parts(statistics: Any) -> list[Any]:
-    return statistics._parts() if isinstance(statistics, Statistics) else [statistics]
 
 
 def _require_finite(values: ArrayLike, name: str) -> Any:

@@ -1,6 +1,4 @@
-"""Counts, rates and bounds: successes out of trials, counts over categories, events in time,
-and numbers up to an unknown bound.
-"""
+"""Counts: successes out of trials, and counts over categories."""
 
 from __future__ import annotations
 
@@ -13,19 +11,44 @@ from scipy.special import betaln, gammaln
 
 from ..array.types import Array, ArrayLike, RandomState, Weights
 from ..array.validation import as_generator, check_number
-from ._pair import ConjugatePair, ScalarPair, Size, Statistics, as_shape, check_positive, quantiles
+from ._pair import ConjugatePair, Size, as_shape, check_parameter, quantiles
+
+
+class _CountsPair(ConjugatePair):
+    """Counts of categories, whose probabilities have a Dirichlet prior."""
+
+    @property
+    def _counts(self) -> np.ndarray:
+        """Prior counts (..., d) of the categories."""
+        raise NotImplementedError
+
+    def _whole(self, data: np.ndarray) -> np.ndarray:
+        """The counts (..., n, d) that observations stand for."""
+        raise NotImplementedError
+
+    def _summarize(self, data: np.ndarray, weight: Any) -> Any:
+        return (weight[..., None] * self._whole(data)).sum(axis=-2)
+
+    def _fits(self, statistics: Any) -> bool:
+        if not isinstance(statistics, (np.ndarray, list)):
+            return False
+        counts = np.asarray(statistics)
+        return counts.dtype.kind in "biuf" and counts.shape[-1:] == self._counts.shape[-1:]
+
+    def _log_ratio(self, statistics: Array) -> Any:
+        """log Z(prior + counts) - log Z(prior) of a Dirichlet over the last axis."""
+        prior, counts = self._counts, np.asarray(statistics)
+        total = _log_rise(prior.sum(axis=-1), counts.sum(axis=-1))
+        return _log_rise(prior, counts).sum(axis=-1) - total
+
+    def _log_base(self, data: np.ndarray, weight: Weights) -> Any:
+        counts = self._whole(data)
+        several = gammaln(counts.sum(axis=-1) + 1.0) - gammaln(counts + 1.0).sum(axis=-1)
+        return (weight * several).sum(axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
-class Tally(Statistics):
-    """Successes and failures."""
-
-    successes: Any
-    failures: Any
-
-
-@dataclass(frozen=True, eq=False)
-class BetaBinomial(ScalarPair):
+class BetaBinomial(_CountsPair):
     """Beta prior on a probability; an observation is the number of successes in ``trials`` trials.
 
     theta ~ Beta(a, b),  y ~ Binomial(trials, theta),  posterior Beta(a + sum y, b + sum (trials -
@@ -36,7 +59,7 @@ class BetaBinomial(ScalarPair):
     a, b : float or array of shape (...), default=1.0
         Prior successes and failures.
     trials : int or array of shape (...), default=1
-        Trials of each observation; 1 for yes or no.
+        Number of trials of each observation; 1 for yes-or-no data.
 
     Examples
     --------
@@ -49,13 +72,20 @@ class BetaBinomial(ScalarPair):
     a: Any = 1.0
     b: Any = 1.0
     trials: Any = 1
-    _statistics = Tally
 
     def __post_init__(self) -> None:
-        trials = check_positive(self.trials, "trials", most=2.0**53)
+        trials = check_parameter(self.trials, "trials", above=0.0, most=2.0**53)
         if (trials != np.floor(trials)).any():
             raise ValueError(f"trials must be a whole number, got {self.trials!r}")
-        self._freeze(**self._positive("a", "b"), trials=trials)
+        super().__post_init__()
+
+    @property
+    def _counts(self) -> np.ndarray:
+        return np.stack([self.a, self.b], axis=-1)
+
+    def _whole(self, data: np.ndarray) -> np.ndarray:
+        failures = np.asarray(self.trials)[..., None] - data
+        return np.stack(np.broadcast_arrays(data, failures), axis=-1)
 
     def _check(self, data: ArrayLike, weight: ArrayLike | None) -> Any:
         data, weight = super()._check(data, weight)
@@ -66,12 +96,9 @@ class BetaBinomial(ScalarPair):
             )
         return data, weight
 
-    def _summarize(self, data: np.ndarray, weight: Weights) -> Tally:
-        failures = np.asarray(self.trials)[..., None] - data
-        return Tally((weight * data).sum(axis=-1), (weight * failures).sum(axis=-1))
-
-    def _posterior_parameters(self, statistics: Tally) -> dict[str, Any]:
-        return {"a": self.a + statistics.successes, "b": self.b + statistics.failures}
+    def _posterior_parameters(self, statistics: ArrayLike) -> dict[str, Any]:
+        counts = np.asarray(statistics)
+        return {"a": self.a + counts[..., 0], "b": self.b + counts[..., 1]}
 
     @property
     def distribution(self) -> Any:
@@ -81,12 +108,12 @@ class BetaBinomial(ScalarPair):
     @property
     def mean(self) -> Any:
         """Expected probability, a / (a + b)."""
-        return _shares(self._both())[..., 0][()]
+        return _shares(self._counts)[..., 0][()]
 
     @property
     def mode(self) -> Any:
-        """Most probable value; NaN where a = b <= 1: a flat density, or two equal peaks."""
-        return _peak(self._both())[..., 0][()]
+        """Most probable value; NaN if a = b <= 1: the density is flat or has two peaks."""
+        return _peak(self._counts)[..., 0][()]
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Equal-tailed interval that holds the probability with posterior probability ``level``."""
@@ -96,21 +123,9 @@ class BetaBinomial(ScalarPair):
         """Distribution of the next observation: beta-binomial (scipy)."""
         return stats.betabinom(np.asarray(self.trials, dtype=np.int64), self.a, self.b)
 
-    def _both(self) -> np.ndarray:
-        return np.stack([self.a, self.b], axis=-1)
-
-    def _log_ratio(self, statistics: Tally) -> Any:
-        counts = np.stack(np.broadcast_arrays(*statistics._parts()), axis=-1)
-        return _dirichlet_log_ratio(self._both(), counts)
-
-    def _log_base(self, data: np.ndarray, weight: Weights) -> Any:
-        failures = np.asarray(self.trials)[..., None] - data
-        counts = np.stack(np.broadcast_arrays(data, failures), axis=-1)
-        return (weight * _log_multinomial(counts)).sum(axis=-1)
-
 
 @dataclass(frozen=True, eq=False)
-class DirichletMultinomial(ConjugatePair):
+class DirichletMultinomial(_CountsPair):
     """Dirichlet prior on the probabilities of d categories; an observation is a row of counts.
 
     theta ~ Dirichlet(concentration),  y ~ Multinomial(theta),  posterior Dirichlet(concentration +
@@ -134,13 +149,19 @@ class DirichletMultinomial(ConjugatePair):
     _observation = 1
 
     def __post_init__(self) -> None:
-        concentration = check_positive(self.concentration, "concentration")
-        if concentration.ndim == 0:
+        if np.ndim(self.concentration) == 0:
             raise ValueError(
                 f"concentration must have one entry per category, got {self.concentration!r}: e.g. "
                 "np.ones(3)"
             )
-        self._freeze(concentration=concentration)
+        super().__post_init__()
+
+    @property
+    def _counts(self) -> np.ndarray:
+        return self.concentration
+
+    def _whole(self, data: np.ndarray) -> np.ndarray:
+        return data
 
     def _check(self, data: ArrayLike, weight: ArrayLike | None) -> Any:
         data, weight = super()._check(data, weight)
@@ -155,15 +176,6 @@ class DirichletMultinomial(ConjugatePair):
                 "of a count into weight"
             )
         return data, weight
-
-    def _summarize(self, data: Any, weight: Any) -> Any:
-        return (weight[..., None] * data).sum(axis=-2)
-
-    def _fits(self, statistics: Any) -> bool:
-        if not isinstance(statistics, (np.ndarray, list)):
-            return False
-        counts = np.asarray(statistics)
-        return counts.dtype.kind in "biuf" and counts.shape[-1:] == self.concentration.shape[-1:]
 
     def _posterior_parameters(self, statistics: ArrayLike) -> dict[str, Any]:
         return {"concentration": self.concentration + np.asarray(statistics)}
@@ -183,12 +195,12 @@ class DirichletMultinomial(ConjugatePair):
     def mode(self) -> Any:
         """Most probable probabilities (..., d); 0 where the concentration is 1 or less.
 
-        Where all are, it is the corner of the largest, and NaN if several are largest.
+        If all are, the mode is the corner of the largest one, or NaN if several are equally large.
         """
         return _peak(self.concentration)
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Equal-tailed interval of each probability on its own, (..., d) low and high."""
+        """Equal-tailed interval of each single probability, low and high of shape (..., d)."""
         rest = self.concentration.sum(axis=-1, keepdims=True) - self.concentration
         each = stats.beta(self.concentration, np.maximum(rest, np.finfo(float).tiny))
         return quantiles(each, level, self.mean)
@@ -200,30 +212,24 @@ class DirichletMultinomial(ConjugatePair):
         gamma = rng.standard_gamma(self.concentration, size=shape)
         reached = rng.random(gamma.shape[:-1] + (1,)) < np.cumsum(self.mean, axis=-1)
         reached[..., -1] = True
-        corner = reached & (np.cumsum(reached, axis=-1) == 1)  # what small concentrations tend to
+        corner = reached & (np.cumsum(reached, axis=-1) == 1)  # limit of small concentrations
         return _shares(np.where((gamma > 0).any(axis=-1, keepdims=True), gamma, corner))
 
     def predictive(self, total: ArrayLike = 1) -> Any:
-        """Dirichlet-multinomial (scipy) of the next row with sum ``total``; for a single prior."""
+        """Dirichlet-multinomial distribution (scipy) of the next counts with sum ``total``."""
         self._require_single("predictive")
         total = check_number(total, "total", low=0, integer=True)
         return stats.dirichlet_multinomial(self.concentration, total)
 
-    def _log_ratio(self, statistics: Array) -> Any:
-        return _dirichlet_log_ratio(self.concentration, statistics)
-
-    def _log_base(self, data: np.ndarray, weight: Weights) -> Any:
-        return (weight * _log_multinomial(data)).sum(axis=-1)
-
 
 def _shares(concentration: np.ndarray) -> np.ndarray:
-    """Numbers divided by their sum over the last axis, which may overflow or vanish."""
+    """Entries divided by their sum over the last axis, safe against overflow and underflow."""
     shares = concentration / concentration.max(axis=-1, keepdims=True)
     return shares / shares.sum(axis=-1, keepdims=True)
 
 
 def _peak(concentration: np.ndarray) -> np.ndarray:
-    """Mode of a Dirichlet: shares of the excess over 1, else the corner of the largest, or NaN."""
+    """Mode of a Dirichlet: excess over 1, normalised; else the corner of the largest, or NaN."""
     excess = np.maximum(concentration - 1, 0.0)
     inner = (excess > 0).any(axis=-1, keepdims=True)
     largest = concentration == concentration.max(axis=-1, keepdims=True)
@@ -231,231 +237,8 @@ def _peak(concentration: np.ndarray) -> np.ndarray:
     return np.where(inner, _shares(np.where(inner, excess, 1.0)), corner)
 
 
-def _dirichlet_log_ratio(concentration: np.ndarray, counts: Array) -> Any:
-    """log Z(concentration + counts) - log Z(concentration) of a Dirichlet over the last axis."""
-    total = _log_rise(concentration.sum(axis=-1), counts.sum(axis=-1))
-    return _log_rise(concentration, counts).sum(axis=-1) - total
-
-
 def _log_rise(a: ArrayLike, z: Any) -> Any:
     """log Gamma(a + z) - log Gamma(a), accurate also where a is much larger than z."""
-    # The difference of two log gammas loses all digits for a large a; the beta function does not.
+    # For large a the difference of two log gammas loses all digits; the beta function does not.
     some = np.where(z > 0, z, 1.0)
     return np.where(z > 0, gammaln(some) - betaln(a, some), 0.0)
-
-
-def _log_multinomial(counts: Array) -> Any:
-    """Logarithm of the multinomial coefficient of the counts along the last axis."""
-    return gammaln(counts.sum(axis=-1) + 1.0) - gammaln(counts + 1.0).sum(axis=-1)
-
-
-@dataclass(frozen=True, eq=False)
-class Events(Statistics):
-    """Events and the time in which they happened."""
-
-    events: Any
-    time: Any
-
-
-class _NonnegativePair(ScalarPair):
-    """A pair whose observations are numbers of at least 0."""
-
-    _observations = "numbers"
-
-    def _check(self, data: ArrayLike, weight: ArrayLike | None) -> Any:
-        data, weight = super()._check(data, weight)
-        fraction = self._observations == "whole numbers" and (data != np.floor(data)).any()
-        if fraction or (data < 0).any():
-            raise ValueError(f"data must be {self._observations} of at least 0, NaN where missing")
-        return data, weight
-
-
-@dataclass(frozen=True, eq=False)
-class _GammaPair(_NonnegativePair):
-    """A gamma prior on a rate: events add to the shape, time adds to the rate of the prior."""
-
-    shape: Any = 1.0
-    rate: Any = 1.0
-    _statistics = Events
-
-    def __post_init__(self) -> None:
-        self._freeze(**self._positive("shape", "rate"))
-
-    def _posterior_parameters(self, statistics: Events) -> dict[str, Any]:
-        return {"shape": self.shape + statistics.events, "rate": self.rate + statistics.time}
-
-    @property
-    def distribution(self) -> Any:
-        """Distribution of the rate: gamma (scipy)."""
-        return stats.gamma(self.shape, scale=1.0 / np.asarray(self.rate))
-
-    @property
-    def mean(self) -> Any:
-        """Expected rate, shape / rate."""
-        return (self.shape / self.rate)[()]
-
-    @property
-    def mode(self) -> Any:
-        """Most probable rate; 0 where the shape is 1 or less."""
-        return (np.maximum(self.shape - 1.0, 0.0) / self.rate)[()]
-
-    def _log_ratio(self, statistics: Events) -> Any:
-        events, time = statistics._parts()
-        rate = self.shape * np.log1p(time / self.rate) + events * np.log(self.rate + time)
-        return _log_rise(self.shape, events) - rate
-
-
-@dataclass(frozen=True, eq=False)
-class GammaPoisson(_GammaPair):
-    """Gamma prior on the rate of counts; an observation is the number of events in one unit of
-    time.
-
-    lambda ~ Gamma(shape, rate),  y ~ Poisson(lambda),  posterior Gamma(shape + sum y, rate + n).
-
-    Parameters
-    ----------
-    shape, rate : float or array of shape (...), default=1.0
-        Prior events, and the time in which they were seen.
-
-    Examples
-    --------
-    >>> from sfumato.conjugate import GammaPoisson
-    >>> posterior = GammaPoisson(2, 1).posterior([3, 1, 2])
-    >>> print(posterior.shape, posterior.rate, posterior.mean)
-    8.0 4.0 2.0
-    """
-
-    _observations = "whole numbers"
-
-    def _summarize(self, data: np.ndarray, weight: Any) -> Events:
-        return Events((weight * data).sum(axis=-1), weight.sum(axis=-1))
-
-    def predictive(self) -> Any:
-        """Distribution of the next count: negative binomial (scipy)."""
-        return stats.nbinom(self.shape, self.rate / (self.rate + 1.0))
-
-    def _log_base(self, data: np.ndarray, weight: Weights) -> Any:
-        return -(weight * gammaln(data + 1.0)).sum(axis=-1)
-
-
-@dataclass(frozen=True, eq=False)
-class GammaExponential(_GammaPair):
-    """Gamma prior on the rate of waiting times; an observation is the time until an event.
-
-    lambda ~ Gamma(shape, rate),  y ~ Exponential(lambda),  posterior Gamma(shape + n, rate + sum
-    y).
-
-    Parameters
-    ----------
-    shape, rate : float or array of shape (...), default=1.0
-        Prior events, and the time that was waited for them.
-
-    Examples
-    --------
-    >>> from sfumato.conjugate import GammaExponential
-    >>> posterior = GammaExponential(2, 1).posterior([0.5, 1.5, 1.0])
-    >>> print(posterior.shape, posterior.rate, posterior.mean)
-    5.0 4.0 1.25
-    """
-
-    _observations = "times"
-
-    def _summarize(self, data: np.ndarray, weight: Any) -> Events:
-        return Events(weight.sum(axis=-1), (weight * data).sum(axis=-1))
-
-    def predictive(self) -> Any:
-        """Distribution of the next time: Lomax (scipy)."""
-        return stats.lomax(self.shape, scale=self.rate)
-
-
-@dataclass(frozen=True, eq=False)
-class Largest(Statistics):
-    """Weight and largest of some numbers; the largest of nothing is 0."""
-
-    count: Any
-    largest: Any
-
-    def __add__(self, other: Any) -> Largest:
-        return Largest(self.count + other.count, np.maximum(self.largest, other.largest))
-
-
-@dataclass(frozen=True, eq=False)
-class ParetoUniform(_NonnegativePair):
-    """Pareto prior on the upper bound of uniform numbers.
-
-    theta ~ Pareto(shape) above ``bound``,  y ~ Uniform(0, theta),  posterior: the larger of
-    ``bound`` and max y as the bound, shape + n.
-
-    Parameters
-    ----------
-    bound, shape : float or array of shape (...), default=1.0
-        The bound is at least ``bound``; ``shape`` counts the prior observations.
-
-    Examples
-    --------
-    >>> from sfumato.conjugate import ParetoUniform
-    >>> posterior = ParetoUniform(1, 2).posterior([0.5, 3.0])
-    >>> print(posterior.bound, posterior.shape, posterior.mean)
-    3.0 4.0 4.0
-    """
-
-    bound: Any = 1.0
-    shape: Any = 1.0
-    _statistics = Largest
-
-    def __post_init__(self) -> None:
-        self._freeze(**self._positive("bound", "shape"))
-
-    def _summarize(self, data: np.ndarray, weight: Any) -> Largest:
-        seen = np.where(weight > 0, data, 0.0)
-        return Largest(weight.sum(axis=-1), seen.max(axis=-1, initial=0.0))
-
-    def _posterior_parameters(self, statistics: Largest) -> dict[str, Any]:
-        bound = np.maximum(self.bound, statistics.largest)
-        return {"bound": bound, "shape": self.shape + statistics.count}
-
-    @property
-    def distribution(self) -> Any:
-        """Distribution of the bound of the data: Pareto (scipy)."""
-        return stats.pareto(self.shape, scale=self.bound)
-
-    @property
-    def mean(self) -> Any:
-        """Expected bound; infinite where the shape is 1 or less."""
-        above = np.where(self.shape > 1, self.shape, 2.0)
-        return np.where(self.shape > 1, self.bound * (above / (above - 1.0)), np.inf)[()]
-
-    @property
-    def mode(self) -> Any:
-        """Most probable bound: the least possible one."""
-        return np.asarray(self.bound)[()]
-
-    def predictive(self) -> Any:
-        """Distribution of the next number (scipy): flat up to the bound, then a power of it."""
-        return uniform_pareto(self.shape, scale=self.bound)
-
-    def _log_ratio(self, statistics: Largest) -> Any:
-        # shape bound^shape / ((shape + count) m^(shape + count)),  m = max(bound, largest)
-        count, m = statistics.count, np.maximum(self.bound, statistics.largest)
-        power = self.shape * np.log(m / self.bound) + count * np.log(m)
-        return -np.log1p(count / self.shape) - power
-
-
-class _UniformPareto(stats.rv_continuous):
-    """Uniform numbers up to a bound that is Pareto distributed above 1."""
-
-    def _pdf(self, x: Array, a: Array) -> Any:
-        return np.exp(self._logpdf(x, a))
-
-    def _logpdf(self, x: Array, a: Array) -> Any:
-        return np.log(a) - np.log1p(a) - (a + 1.0) * np.log(np.maximum(x, 1.0))
-
-    def _cdf(self, x: Array, a: Array) -> Any:
-        return np.where(x < 1.0, a * x / (a + 1.0), 1.0 - np.maximum(x, 1.0) ** -a / (a + 1.0))
-
-    def _ppf(self, q: Array, a: Array) -> Any:
-        beyond = np.maximum((1.0 - q) * (a + 1.0), np.finfo(np.float64).tiny)
-        return np.where(q < a / (a + 1.0), q * (a + 1.0) / a, beyond ** (-1.0 / a))
-
-
-uniform_pareto = _UniformPareto(a=0.0, name="uniform_pareto", shapes="a")

@@ -1,12 +1,11 @@
-"""Normal data: numbers with unknown mean, unknown variance or both, and vectors with unknown mean
-and covariance.
+"""Pairs for normal numbers with unknown mean, variance or both, and for normal vectors with unknown
+mean and covariance.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -14,26 +13,15 @@ from scipy.special import gammaln
 
 from ..array.types import Array, ArrayLike, RandomState
 from ..array.validation import as_generator
-from ._pair import (
-    ConjugatePair,
-    Joint,
-    ScalarPair,
-    Size,
-    Statistics,
-    as_shape,
-    check_finite,
-    check_positive,
-    quantiles,
-)
+from ._pair import ConjugatePair, Joint, Size, as_shape, check_parameter
 
 LOG_2PI = float(np.log(2 * np.pi))
 
 
-@dataclass(frozen=True, eq=False)
-class Moments(Statistics):
-    """Weight, mean and scatter about the mean of some data.
+class Moments(NamedTuple):
+    """Weight, mean and scatter about the mean of a data set.
 
-    ``a + b`` are the moments of both together.
+    ``a + b`` has the moments of both data sets together.
 
     Parameters
     ----------
@@ -42,20 +30,16 @@ class Moments(Statistics):
     mean : array of shape (...) or (..., d)
         Zero where the count is zero.
     scatter : array of shape (...) or (..., d, d)
-        Weighted sum of squares (of outer products) about the mean.
+        Weighted sum of squares (or of outer products) about the mean.
     """
 
     count: Any
     mean: Any
     scatter: Any
 
-    def __post_init__(self) -> None:
-        for name, part in vars(self).items():
-            object.__setattr__(self, name, np.asarray(part, dtype=np.float64))
-
-    def __add__(self, other: Moments) -> Moments:
-        # Merging by differences of means does not cancel far from the origin, as sums of squares
-        # would.
+    def __add__(self, other: Moments) -> Moments:  # type: ignore[override]
+        # Merging by differences of means loses no digits far from the origin, unlike sums of
+        # squares.
         count, mean, scatter = pull(self.count, self.mean, other)
         return Moments(count, mean, self.scatter + scatter)
 
@@ -65,7 +49,7 @@ def moments(x: np.ndarray, weight: np.ndarray, *, vectors: bool) -> Moments:
     x, w, count = x if vectors else x[..., None], weight[..., None], weight.sum(axis=-1)
     total = np.where(count > 0, count, 1.0)[..., None]
     mean = (w * x).sum(axis=-2) / total
-    # The mean of what is left makes the mean exact to the last bit or two.
+    # Adding the mean of the residuals corrects rounding errors.
     mean = mean + (w * (x - mean[..., None, :])).sum(axis=-2) / total
     centred = x - mean[..., None, :]
     scatter = np.swapaxes(centred * w, -1, -2) @ centred
@@ -77,14 +61,14 @@ def moments(x: np.ndarray, weight: np.ndarray, *, vectors: bool) -> Moments:
 
 
 def pull(kappa: Array, mean: Array, data: Moments) -> tuple[Any, Any, Any]:
-    """Posterior kappa and mean, and what data and prior disagree by: the addition to the scale.
+    """Posterior kappa and mean, and the scale added by the distance between data and prior mean.
 
     kappa' = kappa + count,  mean' = mean + count (xbar - mean) / kappa',
     scatter + (kappa count / kappa') (xbar - mean)(xbar - mean)'.
     """
     total, gap = kappa + data.count, data.mean - mean
     share = data.count / np.where(total > 0, total, 1.0)
-    if data.mean.ndim == data.count.ndim:
+    if np.ndim(data.mean) == np.ndim(data.count):
         return total, mean + share * gap, data.scatter + kappa * share * gap**2
     square = (kappa * share)[..., None, None] * gap[..., :, None] * gap[..., None, :]
     return total, mean + share[..., None] * gap, data.scatter + square
@@ -108,7 +92,7 @@ class _Normal(ConjugatePair):
     def _fits(self, statistics: Any) -> bool:
         return (
             isinstance(statistics, Moments)
-            and statistics.mean.ndim - statistics.count.ndim == self._observation
+            and np.ndim(statistics.mean) - np.ndim(statistics.count) == self._observation
         )
 
     def _log_base(self, data: np.ndarray, weight: Any) -> Any:
@@ -116,32 +100,19 @@ class _Normal(ConjugatePair):
         return -0.5 * LOG_2PI * width * weight.sum(axis=-1)
 
 
-class _JointPair(_Normal):
-    """A pair whose unknown parameters are a mean and a variance, or a covariance matrix."""
-
-    @property
-    @abstractmethod
-    def distribution(self) -> Joint:
-        """Marginal distributions of the parameters (scipy)."""
-
-    def interval(self, level: float = 0.95) -> Joint:
-        """Equal-tailed intervals (low, high) of means and variances, each on its own."""
-        return Joint(*(quantiles(marginal, level) for marginal in self.distribution))
-
-
 @dataclass(frozen=True, eq=False)
-class NormalKnownVariance(_Normal, ScalarPair):
+class NormalKnownVariance(_Normal):
     """Normal prior on the mean of normal data of known variance.
 
-    mu ~ N(mean, variance),  y ~ N(mu, noise);  the posterior precision is 1/variance + n/noise, the
-    posterior mean the precision-weighted mean of prior and data.
+    mu ~ N(mean, variance), y ~ N(mu, noise). The posterior precision is 1/variance + n/noise; the
+    posterior mean is the precision-weighted mean of prior and data.
 
     Parameters
     ----------
     mean : float or array of shape (...), default=0.0
         Expected value of the unknown mean.
     variance : float or array of shape (...), default=1.0
-        How uncertain the unknown mean is.
+        Prior variance of the unknown mean.
     noise : float or array of shape (...), default=1.0
         Known variance of an observation.
 
@@ -156,10 +127,6 @@ class NormalKnownVariance(_Normal, ScalarPair):
     mean: Any = 0.0
     variance: Any = 1.0
     noise: Any = 1.0
-
-    def __post_init__(self) -> None:
-        mean = check_finite(self.mean, "mean")
-        self._freeze(mean=mean, **self._positive("variance", "noise"))
 
     def _posterior_parameters(self, statistics: Moments) -> dict[str, Any]:
         _, mean, _ = pull(self.noise / self.variance, self.mean, statistics)
@@ -187,7 +154,7 @@ class NormalKnownVariance(_Normal, ScalarPair):
 
 
 @dataclass(frozen=True, eq=False)
-class NormalKnownMean(_Normal, ScalarPair):
+class NormalKnownMean(_Normal):
     """Inverse gamma prior on the variance of normal data of known mean.
 
     s2 ~ InverseGamma(shape, scale),  y ~ N(center, s2);  posterior InverseGamma(shape + n/2, scale
@@ -211,10 +178,6 @@ class NormalKnownMean(_Normal, ScalarPair):
     shape: Any = 1.0
     scale: Any = 1.0
     center: Any = 0.0
-
-    def __post_init__(self) -> None:
-        center = check_finite(self.center, "center")
-        self._freeze(**self._positive("shape", "scale"), center=center)
 
     def _posterior_parameters(self, statistics: Moments) -> dict[str, Any]:
         square = statistics.scatter + statistics.count * (statistics.mean - self.center) ** 2
@@ -244,7 +207,7 @@ class NormalKnownMean(_Normal, ScalarPair):
 
 
 @dataclass(frozen=True, eq=False)
-class NormalInverseGamma(_JointPair):
+class NormalInverseGamma(_Normal):
     """Prior on mean and variance of normal data.
 
     s2 ~ InverseGamma(shape, scale),  mu | s2 ~ N(mean, s2 / kappa),  y ~ N(mu, s2). With n
@@ -257,7 +220,7 @@ class NormalInverseGamma(_JointPair):
     mean : float or array of shape (...), default=0.0
         Expected mean.
     kappa : float or array of shape (...), default=1.0
-        How many observations the prior mean is worth.
+        Weight of the prior mean, in observations.
     shape, scale : float or array of shape (...), default=1.0
         Parameters of the inverse gamma distribution of the variance.
 
@@ -273,10 +236,6 @@ class NormalInverseGamma(_JointPair):
     kappa: Any = 1.0
     shape: Any = 1.0
     scale: Any = 1.0
-
-    def __post_init__(self) -> None:
-        mean = check_finite(self.mean, "mean")
-        self._freeze(mean=mean, **self._positive("kappa", "shape", "scale"))
 
     def _posterior_parameters(self, statistics: Moments) -> dict[str, Any]:
         kappa, mean, square = pull(self.kappa, self.mean, statistics)
@@ -302,10 +261,10 @@ class NormalInverseGamma(_JointPair):
         return Joint(self.mean, self.scale / (self.shape + 1.5))
 
     def sample(self, size: Size = None, random_state: RandomState = None) -> Joint:
-        """Pairs of mean and variance drawn together, each of shape (size, ...)."""
+        """Pairs of mean and variance from their joint distribution, each of shape (size, ...)."""
         rng = as_generator(random_state)
         size = as_shape(size) + self.batch_shape
-        with np.errstate(divide="ignore", over="ignore"):  # a tiny shape: as large as numbers go
+        with np.errstate(divide="ignore", over="ignore"):  # clipped below
             draws = self.scale / rng.gamma(self.shape, size=size)
         variance = np.minimum(draws, np.finfo(np.float64).max)
         return Joint(rng.normal(self.mean, np.sqrt(variance / self.kappa), size=size), variance)
@@ -321,7 +280,7 @@ class NormalInverseGamma(_JointPair):
 
 
 @dataclass(frozen=True, eq=False)
-class NormalInverseWishart(_JointPair):
+class NormalInverseWishart(_Normal):
     """Prior on mean and covariance of normal vectors.
 
     Sigma ~ InverseWishart(df, scale),  mu | Sigma ~ N(mean, Sigma / kappa),  y ~ N(mu, Sigma). With
@@ -333,11 +292,11 @@ class NormalInverseWishart(_JointPair):
     mean : array of shape (..., d)
         Expected mean.
     kappa : float or array of shape (...)
-        How many observations the prior mean is worth.
+        Weight of the prior mean, in observations.
     df : float or array of shape (...)
         Degrees of freedom, more than d - 1; the expected covariance is scale / (df - d - 1).
     scale : array of shape (..., d, d)
-        Symmetric, positive definite; scipy's ``invwishart(df, scale)``.
+        Symmetric and positive definite, as in scipy's ``invwishart(df, scale)``.
 
     Examples
     --------
@@ -355,9 +314,10 @@ class NormalInverseWishart(_JointPair):
     scale: Any
     _event = {"mean": 1, "scale": 2}
     _observation = 1
+    _any_sign = ("mean", "scale")
 
     def __post_init__(self) -> None:
-        mean, scale = check_finite(self.mean, "mean"), check_finite(self.scale, "scale")
+        mean, scale = (check_parameter(getattr(self, name), name) for name in self._any_sign)
         if mean.ndim == 0 or scale.ndim < 2 or scale.shape[-2:] != (mean.shape[-1],) * 2:
             raise ValueError(
                 f"mean (d,) and scale (d, d) must agree, got shapes {mean.shape} and {scale.shape}"
@@ -374,8 +334,9 @@ class NormalInverseWishart(_JointPair):
             raise ValueError(
                 "scale must be positive definite: add a small multiple of the identity"
             ) from error
-        df = check_positive(self.df, "df", above=mean.shape[-1] - 1.0)
-        self._freeze(mean=mean, **self._positive("kappa"), df=df, scale=scale)
+        check_parameter(self.df, "df", above=mean.shape[-1] - 1.0)
+        object.__setattr__(self, "scale", scale)
+        super().__post_init__()
 
     def _check(self, data: Any, weight: Any) -> Any:
         data, weight = super()._check(data, weight)
@@ -401,7 +362,7 @@ class NormalInverseWishart(_JointPair):
 
     @property
     def distribution(self) -> Joint:
-        """Student t of each mean and inverse gamma of each variance, by coordinate (scipy)."""
+        """Marginal distributions (scipy): Student t of each mean, inverse gamma of variances."""
         d = self.mean.shape[-1]
         freedom, kappa = (np.asarray(value)[..., None] for value in (self.df - d + 1, self.kappa))
         diagonal = _diagonal(self.scale)
@@ -417,7 +378,7 @@ class NormalInverseWishart(_JointPair):
         return Joint(self.mean, self.scale / total[..., None, None])
 
     def sample(self, size: Size = None, random_state: RandomState = None) -> Joint:
-        """Means (size, ..., d) and covariances (size, ..., d, d) drawn together."""
+        """Means (size, ..., d) and covariances (size, ..., d, d) from their joint distribution."""
         rng, d = as_generator(random_state), self.scale.shape[-1]
         shape = as_shape(size) + self.batch_shape
         # Bartlett's decomposition: with scale = C C' the covariance is R R', R = C A^-T, where
@@ -434,7 +395,7 @@ class NormalInverseWishart(_JointPair):
         return Joint(mean, root @ turned)
 
     def _student(self) -> tuple[Any, Any]:
-        """Degrees of freedom and shape matrix of the predictive."""
+        """Degrees of freedom and shape matrix of the predictive distribution."""
         df = np.asarray(self.df - self.mean.shape[-1] + 1)
         factor = np.asarray((self.kappa + 1) / (self.kappa * df))
         return df, self.scale * factor[..., None, None]

@@ -1,4 +1,4 @@
-"""The running cluster, arrays that stay on its workers, and files as such an array."""
+"""The running cluster, arrays that stay on its workers, and files as dask arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import dask
 
 
 def check_array(X: Any, name: str) -> da.Array:
-    """A dask array of real numbers, two-dimensional, of known size and without empty blocks."""
+    """Checked dask array of real numbers: two-dimensional, of known size, no empty blocks."""
     if not isinstance(X, da.Array):
         raise TypeError(
             f"{name} must be a dask array, got a dask {type(X).__name__}: a data frame gives one "
@@ -39,7 +39,7 @@ def check_array(X: Any, name: str) -> da.Array:
 
 
 def client() -> Any:
-    """The client in place."""
+    """The current distributed client, or a ValueError that says how to start one."""
     try:
         return default_client()
     except ValueError:
@@ -50,12 +50,12 @@ def client() -> Any:
 
 
 def submit(task: Callable[..., Any], *arguments: object, **where: object) -> Future:
-    """A task on the cluster that is done as often as it is asked for."""
+    """Future of a task that runs again each time it is submitted (not cached by its arguments)."""
     return client().submit(task, *arguments, pure=False, **where)
 
 
 def floating(dtype: np.dtype) -> np.dtype:
-    """The type of numbers that are kept of an array."""
+    """Floating-point type in which an array is kept: float32 stays, others become float64."""
     return np.dtype(dtype if dtype in (np.float32, np.float64) else np.float64)
 
 
@@ -67,39 +67,38 @@ def pinned(array: da.Array) -> list[Future]:
 
 
 def same(value: Any) -> Any:
-    """The value itself: a task that puts it on a worker."""
+    """The value itself: submitting this puts it on a worker."""
     return value
 
 
 @cache
 def keep_temporaries() -> None:
-    """Let this process use freed memory again, where it would give it back to the system at once.
+    """Make this process reuse freed memory instead of returning it to the system at once.
 
-    Dask starts its workers so, and to clear new pages for every temporary array takes longer than
-    the sums.
+    Dask starts its workers with the opposite setting, and then clearing new pages for every
+    temporary array takes longer than the sums.
     """
     if "MALLOC_TRIM_THRESHOLD_" in os.environ:
-        with suppress(OSError, AttributeError, TypeError):  # a C library that has no such function
+        with suppress(OSError, AttributeError, TypeError):  # a C library without this function
             mallopt = ctypes.CDLL(None).mallopt
-            mallopt(-1, 2**26)  # M_TRIM_THRESHOLD: bytes of free memory that are kept
-            mallopt(-3, 2**23)  # M_MMAP_THRESHOLD: the largest array that is taken from there
+            mallopt(-1, 2**26)  # M_TRIM_THRESHOLD: bytes of free memory to keep
+            mallopt(-3, 2**23)  # M_MMAP_THRESHOLD: largest array allocated from there
 
 
 def shards(folder: Any, pattern: str = "*") -> da.Array:
-    """The NPY or Parquet files of a folder, in the order of their names, as one dask array (n, p).
+    """The NPY or Parquet files of a folder, sorted by name, as one dask array (n, p).
 
     Parameters
     ----------
     folder : path
         A folder that every worker can read.
     pattern : str
-        Which of its files.
+        Pattern of the file names.
 
     Returns
     -------
     X : dask array of shape (n, p)
-        One block per file; NPY files are mapped into memory, of Parquet files all columns are taken
-        as features.
+        One block per file. NPY files are memory-mapped; of Parquet files all columns are features.
 
     Examples
     --------

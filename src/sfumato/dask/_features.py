@@ -1,7 +1,8 @@
-"""Models of features: a pass over the data is a few tasks per worker.
+"""Features on a cluster: a pass over the data is a few tasks per worker.
 
 A task costs the scheduler and the worker some milliseconds, as much as the sums of a hundred
-thousand rows: it takes several blocks of its worker. Sums are added in the order of the blocks.
+thousand rows, so one task handles several blocks of its worker. Sums are added in the order of the
+blocks.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ._cluster import check_array, client, floating, keep_temporaries, pinned, s
 
 
 class _Pickler(cloudpickle.Pickler):
-    """What a task needs of a model."""
+    """Pickles the parts of a model that a task needs."""
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, (Rows, Features, Future, da.Array)):
@@ -59,12 +60,12 @@ def _packed(function: Any) -> bytes:
 def _rows(payload: bytes, block: np.ndarray, *columns: Any) -> Rows:
     """The rows of one block."""
     view, n_jobs = cloudpickle.loads(payload)
-    # Arithmetic with a mapped file would make mapped files of its results, one by one
+    # Otherwise, arithmetic with a memory-mapped file makes memory-mapped results.
     return Rows(np.asarray(block), *columns, n_jobs=n_jobs or 1, view=view)
 
 
 class _Kept:
-    """The rows of one block with their view made once, also after a move to another worker."""
+    """The rows of one block with their view, which is computed once, also after a move."""
 
     def __init__(self, payload: bytes, block: np.ndarray, *columns: Any) -> None:
         self.given = (payload, block, *columns)
@@ -75,18 +76,18 @@ class _Kept:
         return _Kept, self.given
 
     def __sizeof__(self) -> int:
-        """The scheduler moves tasks to where their data are by what it thinks these weigh."""
+        """Size by which the scheduler decides where to run tasks; includes the view."""
         stack = self.rows.stack
         return object.__sizeof__(self) + (0 if stack is None else stack.nbytes)
 
 
 def _make(view: bytes, several: list[list[Any]]) -> list[_Kept]:
-    """Some blocks with their views made."""
+    """Rows of several blocks with their views computed."""
     return [_Kept(view, *given) for given in several]
 
 
 def _results(payload: bytes, method: str, several: list[Any], view: bytes = b"") -> list[Any]:
-    """What a method of rows, kept or made through a view, gives for functions, block by block."""
+    """Results of a method of ``Rows`` for the given functions, block by block."""
     keep_temporaries()
     functions = cloudpickle.loads(payload)
     rows = [_rows(view, *each) if view else each.rows for each in several]
@@ -98,23 +99,23 @@ def _form(parts: list[np.ndarray]) -> tuple[tuple[int, ...], np.dtype]:
 
 
 def _facts(several: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray, bool]]:
-    """Least and largest values (p,) of some blocks, NaN left out, and whether there is NaN."""
+    """Smallest and largest values (p,) of some blocks, ignoring NaN, and whether there is NaN."""
     return [(*extremes_of(np.asarray(block)), bool(np.isnan(block).any())) for block in several]
 
 
 def _taken(several: list[list[Any]]) -> list[np.ndarray]:
-    """Chosen rows of some blocks."""
+    """Selected rows of some blocks."""
     return [np.asarray(block[where]) for block, where in several]
 
 
 class SpreadRows(Rows):
     """Rows whose blocks live on the workers of a cluster."""
 
-    there: list[Future] | None = None  # rows of every group with their view made, if kept
-    seen: np.ndarray | None = None  # the first row through the view, if kept
+    there: list[Future] | None = None  # rows of every group with their view computed, if kept
+    seen: np.ndarray | None = None  # first row after the view, if kept
 
     def _tasks(self, method: str, *functions: Callable[..., Any] | None) -> list[Future]:
-        """What a method of rows gives for the blocks of every group."""
+        """Futures of a method of ``Rows`` for the blocks of every group."""
         payload = _packed(functions)
         if self.there is not None:
             return [submit(_results, payload, method, rows) for rows in self.there]
@@ -123,11 +124,11 @@ class SpreadRows(Rows):
         return [submit(_results, payload, method, several, view) for several in groups]
 
     def _parts(self, method: str, *functions: Callable[..., Any] | None) -> list[Any]:
-        """What a method of rows gives for every block, brought here."""
+        """Results of a method of ``Rows`` for every block, gathered on the client."""
         return self.X.in_order(client().gather(self._tasks(method, *functions)))
 
     def _shown(self) -> bytes:
-        """What workers need to make rows of blocks."""
+        """The view and settings with which workers make rows from blocks."""
         return _packed((self.view, self.n_jobs))
 
     def _given(self) -> list[list[Any]]:
@@ -171,7 +172,7 @@ class SpreadRows(Rows):
         return SpreadRows(self.X, *self.columns, n_jobs=self.n_jobs, view=both)
 
     def kept(self, *, mapped: bool = False) -> Rows:
-        """The view is made once, where a quarter of the workers' memory will do."""
+        """Rows with the view computed once, if a quarter of the workers' memory is enough."""
         if self.view is None:
             return self
         first = self.view(self.X[:1])
@@ -187,7 +188,7 @@ class SpreadRows(Rows):
 
 
 def _memory() -> int:
-    """Bytes that the workers may take together; a worker without a limit has room for all."""
+    """Total memory limit of the workers in bytes; huge if a worker has none."""
     workers = client().scheduler_info(n_workers=-1)["workers"].values()
     limits = [worker["memory_limit"] for worker in workers]
     return sum(limits) if limits and all(limits) else 2**62
@@ -197,9 +198,9 @@ class Features:
     """Features (n, p) in blocks of rows on the workers of a cluster."""
 
     rows = SpreadRows
-    most = 2**28  # bytes of features that a task takes where they are several blocks
-    # Found by the check, so that no later pass looks for them
-    extremes: np.ndarray | None = None  # least and largest value (2, p)
+    most = 2**28  # bytes of features that a task may hold when it gets several blocks
+    # found by the check, so that no later pass needs to find them
+    extremes: np.ndarray | None = None  # smallest and largest value (2, p)
     has_holes: bool | None = None
 
     def __init__(self, X: da.Array) -> None:
@@ -216,7 +217,7 @@ class Features:
 
     @property
     def groups(self) -> list[np.ndarray]:
-        """The blocks in groups of one worker each, as many as it has threads or more."""
+        """Groups of blocks, each on one worker; at least as many groups as threads."""
         if self._groups is None:
             wait(self.blocks)
             threads, where = client().nthreads(), client().who_has(self.blocks)
@@ -232,11 +233,13 @@ class Features:
     def submit(
         self, task: Callable[..., list[Any]], given: list[Any], *arguments: object
     ) -> list[Future]:
-        """``task(*arguments, several)`` for each group, with those of ``given`` that it has."""
+        """``task(*arguments, several)`` for each group, where ``several`` are its items of
+        ``given``.
+        """
         return [submit(task, *arguments, [given[b] for b in group]) for group in self.groups]
 
     def in_order(self, results: list[list[Any]]) -> list[Any]:
-        """Results of every block, in order, from those of the groups."""
+        """Results of all blocks, in order, from the results of the groups."""
         out: list[Any] = [None] * len(self.blocks)
         for group, parts in zip(self.groups, results, strict=True):
             for b, part in zip(group, parts, strict=True):
@@ -244,7 +247,7 @@ class Features:
         return out
 
     def cut(self, column: Any) -> list[Any]:
-        """A column that goes along, in pieces that stay on the workers."""
+        """Pieces of a column (weights, classes), one per block, kept on the workers."""
         if column is None:
             return [None] * len(self.blocks)
         if id(column) not in self._columns:
@@ -257,7 +260,7 @@ class Features:
         return self[:].astype(dtype or self.dtype)
 
     def _narrowed(self, columns: Any) -> Features:
-        """Chosen features, in the same blocks."""
+        """Selected features, in the same blocks."""
         part = copy(self)
         part.blocks = [submit(getitem, block, (slice(None), columns)) for block in self.blocks]
         part.shape = (self.shape[0], len(np.arange(self.shape[1])[columns]))
@@ -266,7 +269,7 @@ class Features:
         return part
 
     def __getitem__(self, indices: Any) -> Any:
-        """Chosen rows, brought here; with all rows, chosen features, which stay there."""
+        """Selected rows, gathered on the client; selected features stay on the workers."""
         if isinstance(indices, tuple):
             rows, columns = indices
             part = self._narrowed(columns)
@@ -289,7 +292,7 @@ class Features:
 
 
 def check_features(estimator: Estimator, X: da.Array, reset: bool, missing: bool) -> Features:
-    """A dask array as features of an estimator: of the fitted width, finite, squares finite."""
+    """Checked features of a dask array: fitted width, finite values and squares."""
     X = check_array(X, "X")
     check_width(estimator, X, reset)
     features = Features(X)

@@ -1,4 +1,4 @@
-"""Models of a similarity: rows of W stay on the workers, only memberships travel."""
+"""Similarities on a cluster: rows of W stay on the workers, and memberships travel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from distributed import Future, wait
 from scipy.sparse.linalg import LinearOperator
 
-from ..models.pairwise.evidence import panels
+from ..models.pairwise.panels import panels
 from ._cluster import check_array, client, floating, pinned, same, submit
 
 
@@ -24,7 +24,7 @@ def _facts(block: np.ndarray, start: int, probe: np.ndarray) -> tuple[Any, ...]:
 
 
 def _panel_part(block: np.ndarray, V: np.ndarray, start: int, rows: slice) -> tuple[Any, ...]:
-    """What the objects of a block, before, within and after a panel, add to (W V)[panel]."""
+    """Contributions to (W V)[panel] of the objects of a block before, within and after a panel."""
     low, high = (min(max(edge - start, 0), len(block)) for edge in (rows.start, rows.stop))
     strip = block[:, rows].T
     return tuple(
@@ -40,8 +40,8 @@ def _moved(V: np.ndarray, rows: slice, change: np.ndarray) -> np.ndarray:
 
 
 class Similarity(LinearOperator):
-    """A symmetric similarity (n, n) in blocks of rows on the workers of a cluster: evidence of the
-    pairwise model.
+    """A symmetric similarity (n, n) in blocks of rows on the workers of a cluster, for the pairwise
+    model.
 
     Parameters
     ----------
@@ -106,12 +106,12 @@ class Similarity(LinearOperator):
         for _ in range(4):
             try:
                 return work()
-            except Exception:  # of whatever kind: a lost worker shows in many ways
+            except Exception:  # a lost worker shows up as many kinds of errors
                 wait(self.blocks)
         return work()
 
     def sweep(self, V: np.ndarray, visit: Any) -> tuple[Any, Any]:
-        """As ``pairwise.Explicit.sweep``: visit panels of ``V`` in order; t before and after."""
+        """Visit panels of ``V`` in order, as ``pairwise.Explicit.sweep``; t before and after."""
         t_old, t_change = np.zeros(V.shape[1]), np.zeros(V.shape[1])
         parts, changes = self._spread(V), []
         for rows in self.panels:
@@ -130,7 +130,7 @@ class Similarity(LinearOperator):
         return t_old, t_old + t_change
 
     def _pieces(self, rows: slice) -> Iterator[tuple[int, slice, slice]]:
-        """The blocks that hold rows of a panel, their rows within the block and the panel."""
+        """Blocks that hold rows of a panel, with the row ranges within the block and the panel."""
         for block, start in enumerate(self.bounds[:-1].tolist()):
             low, high = max(rows.start, start), min(rows.stop, int(self.bounds[block + 1]))
             if low < high:
@@ -138,7 +138,7 @@ class Similarity(LinearOperator):
                 yield block, slice(low - start, high - start), panel
 
     def _spread(self, V: np.ndarray) -> list[Future]:
-        """The rows of V, each where its rows of W are."""
+        """The rows of V, on the workers that hold the same rows of W."""
         places = client().who_has(self.blocks)
         spread = []
         for b, block in enumerate(self.blocks):
@@ -147,8 +147,8 @@ class Similarity(LinearOperator):
         return spread
 
     def _panel(self, parts: list[Future], V: np.ndarray, rows: slice) -> list[np.ndarray]:
-        """What objects before, within and after them add to (W V)[rows], in order of the blocks."""
-        # Parts of V may be lost with a worker; the client has them all.
+        """Contributions to (W V)[rows] of objects before, within and after them, in block order."""
+        # Parts of V may be lost with a worker; the client still has all of it.
         if any(part.status in ("error", "lost", "cancelled") for part in parts):
             parts[:] = self._spread(V)
         triples = zip(self.blocks, parts, self.bounds[:-1], strict=True)
@@ -161,13 +161,12 @@ class Similarity(LinearOperator):
         return total
 
     def _curved(self, changes: list[np.ndarray]) -> list[np.ndarray]:
-        """<change, W change> within every panel, a column each."""
+        """<change, W change> within every panel, one column each."""
         todo: list[list[Any]] = [[] for _ in self.blocks]
         for rows, change in zip(self.panels, changes, strict=True):
             for block, local, within in self._pieces(rows):
                 todo[block].append((local, rows, within, change))
-        # one task per block: with several, idle workers would fetch some of them, and the block as
-        # well
+        # one task per block: with several, idle workers would fetch some of them and copy the block
         tasks = zip(self.blocks, todo, strict=True)
         return client().gather([submit(_curvature, block, pieces) for block, pieces in tasks])
 

@@ -1,1 +1,1 @@
-"""What a fit reads: features, similarities, links and partial labels, checked and converted."""
+"""Input of a fit, checked and converted: features, similarities, links and partial labels."""

@@ -1,7 +1,7 @@
-"""Columns of a table: which kind each one is, and its values as numbers.
+"""Columns of a table: their kinds, and their values coded as numbers.
 
-Codes are float64: values of normal columns and counts, logarithms of log-normal ones, 0, 1, ... for
-levels of categorical and binary ones, NaN where a value is missing.
+Codes are float64: the values of normal columns and counts, logarithms for log-normal columns, 0, 1,
+... for the levels of categorical and binary ones, NaN for missing values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Column(NamedTuple):
 
 
 def as_frame(X: Array) -> Any:
-    """The data frame (of narwhals) behind ``X``, or None where it is an array."""
+    """A narwhals data frame of ``X``, or None if ``X`` is an array."""
     if not (hasattr(X, "columns") and hasattr(X, "shape")):
         return None
     try:
@@ -50,7 +50,7 @@ def as_frame(X: Array) -> Any:
 
 
 def read_columns(names: list[Any], guesses: list[str], columns: Array) -> list[str]:
-    """Kind of every column: the guess unless ``columns`` (column to kind) says otherwise."""
+    """Kind of every column: the guess, unless ``columns`` (column to kind) gives another."""
     if columns is None:
         return guesses
     if not isinstance(columns, Mapping):
@@ -75,7 +75,7 @@ def _place(key: object, names: list[Any]) -> int:
 
 
 def guess_kind(series: Any) -> str:
-    """Kind of a column of a data frame by its type, and of whole numbers by their values."""
+    """Kind of a data-frame column from its type and, for whole numbers, from its values."""
     import narwhals as nw
 
     kind = series.dtype
@@ -94,7 +94,7 @@ def guess_kind(series: Any) -> str:
 
 
 def _guess_whole(values: np.ndarray) -> str:
-    """Two values: binary; none negative and some zero: counts; few: codes; else measurements."""
+    """Kind of whole numbers: two values are binary, with zeros counts, few are categories."""
     different = np.unique(values)
     if len(different) <= 2:
         return "binary"
@@ -106,7 +106,7 @@ def _guess_whole(values: np.ndarray) -> str:
 def code_frame(
     frame: Any, fitted: list[Column] | None, columns: Any
 ) -> tuple[np.ndarray, list[Column]]:
-    """Codes (n, p) of a data frame, and its columns, which are ``fitted`` if they are known."""
+    """Codes (n, p) of a data frame, and its columns (those ``fitted`` before, if given)."""
     series = list(frame.iter_columns())
     if fitted is None:
         names = [s.name for s in series]
@@ -119,12 +119,12 @@ def code_frame(
 def code_array(
     X: np.ndarray, fitted: list[Column] | None, columns: Any, names: list[Any]
 ) -> tuple[np.ndarray, list[Column]]:
-    """Codes of an array of numbers, whose columns are normal unless ``columns`` says otherwise."""
+    """Codes of a numeric array; columns are normal unless ``columns`` says otherwise."""
     if fitted is None:
         kinds = read_columns(names, ["normal"] * X.shape[1], columns)
         fitted = [Column(*pair) for pair in zip(names, kinds, strict=True)]
         for i, column in enumerate(fitted):
-            if column.is_discrete:  # rows elsewhere have no columns to read
+            if column.is_discrete:  # other columns were checked as numbers
                 fitted[i] = _learn(*column[:2], X[:, i].tolist())
     if all(column.kind == "normal" for column in fitted):
         return X, fitted
@@ -134,7 +134,7 @@ def code_array(
 
 
 def _values(series: Any, kind: str) -> Any:
-    """Values of a column: a list for categories, with None where missing, else float64."""
+    """Values of a column: a list with None for categories, float64 with NaN for numbers."""
     import narwhals as nw
 
     if kind in ("categorical", "binary"):
@@ -142,7 +142,7 @@ def _values(series: Any, kind: str) -> Any:
     try:
         numbers = series.cast(nw.Float64).to_list()
         return np.array([np.nan if _is_missing(v) else v for v in numbers], dtype=np.float64)
-    except Exception as error:  # every data frame library has errors of its own
+    except Exception as error:  # every data-frame library has its own errors
         raise ValueError(
             f"X, column {series.name!r} holds {series.dtype}, not numbers, and cannot be "
             f"{kind!r}: name its kind in columns, e.g. columns={{{series.name!r}: 'categorical'}}"
@@ -150,7 +150,7 @@ def _values(series: Any, kind: str) -> Any:
 
 
 def _is_missing(value: object) -> bool:
-    # The type comes first: whether pandas' NA equals itself is not a truth value.
+    # The type is checked first: comparing pandas' NA with itself gives no truth value.
     return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
@@ -177,7 +177,7 @@ def _learn(name: object, kind: str, values: Array) -> Column:
 
 
 def _refuse_lists(values: Array, name: object) -> None:
-    """Refuse values that no category can be."""
+    """Refuse values that cannot be categories, such as lists."""
     for value in values:
         if held_by("", value) in ("lists", "records"):
             raise TypeError(
@@ -207,7 +207,7 @@ def _code(values: ArrayLike, column: Column) -> np.ndarray:
 
 
 def _code_levels(values: Any, column: Column) -> np.ndarray:
-    """Places among the levels; one that the fit has not seen counts as missing, with a warning."""
+    """Positions among the fitted levels; new levels count as missing, with a warning."""
     _refuse_lists(values, column.name)
     place = {level: float(i) for i, level in enumerate(column.levels)}
     codes = np.array([math.nan if _is_missing(v) else place.get(v, -1.0) for v in values])
@@ -223,7 +223,7 @@ def _code_levels(values: Any, column: Column) -> np.ndarray:
 
 
 def decode(codes: np.ndarray, column: Column) -> Any:
-    """Values of a column out of codes: the opposite of coding."""
+    """Values of a column from its codes, the inverse of coding."""
     if column.is_discrete:
         return [column.levels[int(code)] for code in codes]
     if column.kind == "counts":

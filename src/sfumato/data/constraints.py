@@ -1,4 +1,4 @@
-"""What a user knows of some objects: pairs that belong together or apart, and labels of a few."""
+"""What is known about objects: pairs that belong together or apart, and some labels."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ class Tuning(NamedTuple):
 
     together: float = 0.3
     apart: float = 0.1
-    next: int = 3  # labelled rows to which one is linked in a graph
+    next: int = 3  # labelled rows that each labelled row is linked to in a graph
 
 
 TUNING = Tuning()
 
 
 class Known(NamedTuple):
-    """What is known of n rows.
+    """Constraints on n rows, checked and combined.
 
-    ``component`` (n,): rows with the same number share one row of memberships; None without such
-    rows. ``pairs`` (m, 2) with ``weights`` (m,): rows whose similarity is raised (weight above
-    zero) or lowered; NaN stands for the default strength, to be set apart. ``labels`` (n,): cluster
-    of each row, -1 where unknown. ``links`` (q, 2) with ``signs`` (q,): the same knowledge as edges
-    of a graph, +1 together and -1 apart, or a weight.
+    ``component`` (n,): rows with the same number share one row of memberships; None if there are
+    none. ``pairs`` (m, 2) with ``weights`` (m,): rows whose similarity is raised (positive weight)
+    or lowered; NaN means apart with the default strength. ``labels`` (n,): cluster of each row, -1
+    where unknown. ``links`` (q, 2) with ``signs`` (q,): the same constraints as edges of a graph: a
+    weight, +inf for together, NaN for apart.
     """
 
     component: np.ndarray | None = None
@@ -57,7 +57,7 @@ class Known(NamedTuple):
         X: Any,
         n_clusters: int,
     ) -> Known:
-        """All constraints, checked against each other; a contradiction is named by its rows."""
+        """Constraints checked against each other; contradictions name the rows."""
         if must_link is None and cannot_link is None and y is None:
             return cls()
         n = X.shape[0] if hasattr(X, "shape") else np.asarray(X).shape[0]
@@ -76,7 +76,7 @@ class Known(NamedTuple):
             links, signs = [*links, more], [*signs, sides]
             of = np.where(labels >= 0, labels, -1 - np.arange(n))
             _refuse_contradiction(apart, of, "the labels in y")
-            # One more pair for every two labels: a row of each.
+            # One more pair for every two labels, between a row of each.
             rows = [int(np.argmax(labels == c)) for c in range(int(labels.max()) + 1)]
             more = np.array([(a, b) for a in rows for b in rows if a < b], dtype=np.intp)
             apart = np.vstack([apart, more.reshape(-1, 2)])
@@ -90,7 +90,7 @@ class Known(NamedTuple):
         return cls(component, pairs, weights, labels, edges, np.concatenate(signs))
 
     def similarities(self, group: np.ndarray | None, size: int, default: float, unit: float) -> Any:
-        """Sparse similarities (size, size) to be added, +- weight (or ``default``) times ``unit``;
+        """Sparse similarities (size, size) to add: weights (or minus ``default``) times ``unit``;
         None without pairs. ``group`` is the object of each row.
         """
         if self.pairs is None or self.weights is None:
@@ -99,7 +99,7 @@ class Known(NamedTuple):
         return symmetric(self.pairs, value, group, size)
 
     def edges(self, group: np.ndarray | None, size: int, degree: float) -> Any:
-        """Sparse edges (size, size) to be added to a graph of mean ``degree``; None without any."""
+        """Sparse edges (size, size) to add to a graph of mean ``degree``; None without links."""
         if self.links is None or self.signs is None:
             return None
         value = np.where(np.isposinf(self.signs), TUNING.together * degree, self.signs)
@@ -107,7 +107,7 @@ class Known(NamedTuple):
         return symmetric(self.links, value, group, size)
 
     def held(self, group: np.ndarray | None, size: int) -> np.ndarray | None:
-        """Cluster of each object that has a label (size,), -1 elsewhere; None without labels."""
+        """Cluster (size,) of each labelled object, -1 for others; None without labels."""
         if self.labels is None:
             return None
         labels = np.full(size, -1)
@@ -117,7 +117,7 @@ class Known(NamedTuple):
         return labels
 
     def warn_of_broken(self, labels: Array) -> None:
-        """Warn where ``labels`` (n,) put rows together that ``cannot_link`` separates."""
+        """Warn if ``labels`` (n,) put rows together that ``cannot_link`` separates."""
         if self.pairs is None or self.weights is None:
             return
         apart = ~(self.weights > 0)
@@ -136,7 +136,7 @@ class Known(NamedTuple):
 
 
 def symmetric(pairs: np.ndarray, value: np.ndarray, group: Any, size: int) -> Any:
-    """A sparse matrix with ``value`` at ``pairs`` of rows, both ways, among their objects."""
+    """Symmetric sparse matrix with ``value`` at ``pairs`` of rows, indexed by their objects."""
     at = pairs if group is None else group[pairs]
     kept = (at >= 0).all(axis=1) & (at[:, 0] != at[:, 1])
     at, value = at[kept], value[kept]
@@ -147,7 +147,7 @@ def symmetric(pairs: np.ndarray, value: np.ndarray, group: Any, size: int) -> An
 
 
 def _label_links(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Links of labelled rows to the next of the same label (+inf) and of others (NaN) in a ring."""
+    """Links from labelled rows to the next ones with the same label (+inf) and others (NaN)."""
     rows = np.flatnonzero(labels >= 0)
     links, signs = [np.empty((0, 2), dtype=np.intp)], [np.empty(0)]
     for label in np.unique(labels[rows]):
@@ -163,7 +163,7 @@ def _label_links(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def match_columns(U: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Memberships (g, k) with columns ordered to fit the known ``labels``, and those rows exact."""
+    """Memberships (g, k) with columns matched to the known ``labels``, which are set exactly."""
     known = labels >= 0
     U = U[:, matching(U, labels)]
     U[known] = np.eye(U.shape[1], dtype=U.dtype)[labels[known]]
@@ -171,20 +171,20 @@ def match_columns(U: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def largest_first(U: Any, weights: Any = None) -> np.ndarray:
-    """The order (k,) of clusters by their soft sizes in ``U`` (n, k), largest first."""
+    """Order (k,) of the clusters by soft size in ``U`` (n, k), largest first."""
     U = to_numpy(U)
     sizes = U.sum(axis=0, dtype=np.float64) if weights is None else weights @ U
     return np.argsort(-sizes, kind="stable")
 
 
 def reordered(A: Any, order: np.ndarray, axis: int) -> Any:
-    """An array of any library with entries along ``axis`` in this order."""
+    """The entries along ``axis`` in the given order, for arrays of any library."""
     xp = namespace(A)
     return xp.take(A, asarray_like(order, A, xp.int64), axis=axis)
 
 
 def matching(U: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The column of ``U`` for each cluster 0, 1, ..., so that the known ``labels`` fit best."""
+    """Column of ``U`` for each cluster 0, 1, ..., matched to the known ``labels``."""
     known = labels >= 0
     votes = np.zeros((U.shape[1], U.shape[1]))
     np.add.at(votes, labels[known], U[known])
@@ -192,7 +192,7 @@ def matching(U: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def _components(hard: np.ndarray, labels: np.ndarray | None, n: int) -> np.ndarray:
-    """Number of the component of each row: linked rows, and rows of one label, share one."""
+    """Component number of each row; linked rows and rows with the same label share one."""
     links = [hard]
     if labels is not None:
         for label in range(int(labels.max()) + 1):
@@ -204,7 +204,7 @@ def _components(hard: np.ndarray, labels: np.ndarray | None, n: int) -> np.ndarr
 
 
 def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of different rows (m, 2) and their weights (m,), NaN where none are given."""
+    """Pairs of different rows (m, 2) and their weights (m,), NaN if not given."""
     try:
         given = np.asarray(pairs, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -226,7 +226,7 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
         same = rows[rows[:, 0] == rows[:, 1]][0, 0]
         raise ValueError(f"{name} pairs row {same} with itself: drop that pair")
     weights = given[:, 2] if given.shape[1] == 3 else np.full(len(rows), np.nan)
-    # So that the product of a weight and a similarity is a number.
+    # Bounded, so that products of weights and similarities stay finite.
     if given.shape[1] == 3 and not ((weights <= 1e100) & (weights > 0)).all():
         raise ValueError(
             f"weights of {name} (its third column) must be positive, and 1e+100 at most"
@@ -235,14 +235,16 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def known_labels(y: ArrayLike | None, n: int, n_clusters: int) -> np.ndarray | None:
-    """Cluster of each row (n,) by sorted labels, -1 if unknown; None if all are known, or none."""
+    """Cluster of each row (n,), in the order of labels, -1 if unknown; None if all or none are
+    known.
+    """
     if y is None:
         return None
     y = np.asarray(y)
     if y.ndim != 1 or y.dtype.kind not in "biufOUST":
         return None
     if y.dtype.kind == "f" and (y[~np.isnan(y)] != np.rint(y[~np.isnan(y)])).any():
-        return None  # targets of something else
+        return None  # y holds something other than labels
     labels = check_labelings(y, "y")[:, 0].astype(np.intp)
     if labels.min() >= 0 or labels.max() < 0:
         warn_of_ignored(y)
@@ -258,7 +260,7 @@ def known_labels(y: ArrayLike | None, n: int, n_clusters: int) -> np.ndarray | N
 
 
 def _carry(labels: np.ndarray, component: np.ndarray) -> np.ndarray:
-    """Labels of all rows that must_link joins to a labelled one."""
+    """Labels carried over to all rows that must_link joins with a labelled row."""
     known = np.flatnonzero(labels >= 0)
     of_component = np.full(component.max() + 1, -1)
     of_component[component[known]] = labels[known]

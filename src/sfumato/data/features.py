@@ -1,4 +1,4 @@
-"""Features as models read them: data frames, missing values, arrays of other libraries.
+"""Checked features: from data frames, arrays with missing values, and other array libraries.
 
 Every message names the column or the row, and the fix.
 """
@@ -21,7 +21,7 @@ from ..array.types import Array, ArrayLike, Estimator, Weights
 from ..array.validation import largest_size, refuse_mask, refuse_overflow
 from ..array.warn import warn
 
-# What to do with a dask array that a model cannot read; tests/dask compares it with the models.
+# Advice for dask arrays that a model cannot read; a test in tests/dask compares it with the models.
 STREAMING = (
     "choose one that streams: FuzzyCMeans, GaussianMixture, StudentMixture, FactorMixture, "
     "MixedMixture, DirectionalMixture, DiscriminativeClustering, InformationMaximization, "
@@ -35,7 +35,7 @@ _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 def check_features(
     estimator: Estimator, X: Any, *, reset: bool, missing: bool = False, sparse: bool = True
 ) -> Any:
-    """Finite features (n, p), float32 or float64, CSR if sparse; tensors stay where they are."""
+    """Finite features (n, p), float32 or float64, CSR if sparse; tensors stay on their device."""
     refuse_mask(X, "X")
     refuse_spread(estimator, X)
     if hasattr(X, "columns") or getattr(getattr(X, "dtype", None), "kind", "f") in "Mm":
@@ -46,16 +46,8 @@ def check_features(
         return foreign.check_features(estimator, X, reset, missing)
     if not _known(X):
         return _check_foreign(estimator, X, reset)
-    with _explained(estimator), np.errstate(invalid="ignore", over="ignore"):
-        X = validate_data(  # infinities are refused, not warned of
-            estimator,
-            X,
-            reset=reset,
-            accept_sparse="csr" if sparse else False,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan" if missing else True,
-            ensure_min_samples=1,
-        )
+    if not _is_plain(estimator, X, reset):
+        X = _validated(estimator, X, reset, missing, sparse)
     refuse_overflow(X, "X")
     if reset and missing and isinstance(X, np.ndarray):
         refuse_unseen(X, getattr(estimator, "feature_names_in_", None))
@@ -66,14 +58,43 @@ def check_features(
     return X
 
 
+def _is_plain(estimator: Estimator, X: Any, reset: bool) -> bool:
+    """Whether X is an array of finite floats, as the features of a fit should be: to tell that from
+    a data frame, scikit-learn looks for libraries for ten times as long as a small fit takes."""
+    if type(X) is not np.ndarray or X.ndim != 2 or X.dtype not in (np.float64, np.float32):
+        return False
+    with np.errstate(invalid="ignore", over="ignore"):
+        if not X.size or not np.isfinite(np.sum(X)):
+            return False
+    if reset:
+        vars(estimator).pop("feature_names_in_", None)
+        estimator.n_features_in_ = X.shape[1]
+    known = vars(estimator)
+    return X.shape[1] == known.get("n_features_in_") and "feature_names_in_" not in known
+
+
+def _validated(estimator: Estimator, X: Any, reset: bool, missing: bool, sparse: bool) -> Any:
+    """X as scikit-learn checks and converts it."""
+    with _explained(estimator), np.errstate(invalid="ignore", over="ignore"):
+        return validate_data(  # infinities are refused, not warned of
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr" if sparse else False,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan" if missing else True,
+            ensure_min_samples=1,
+        )
+
+
 def _known(X: object) -> bool:
-    """Whether NumPy, SciPy or a library of data frames handles X."""
+    """Whether X belongs to NumPy, SciPy or a data-frame library."""
     return is_numpy(X) or sp.issparse(X) or hasattr(X, "__dataframe__") or hasattr(X, "iloc")
 
 
 @contextmanager
 def _explained(estimator: Estimator) -> Iterator[None]:
-    """Says which models take missing values and words, where this one does not."""
+    """Context that adds to errors which models take missing values and text."""
     name = type(estimator).__name__
     try:
         yield
@@ -99,7 +120,7 @@ def _explained(estimator: Estimator) -> Iterator[None]:
 
 
 def check_observed(estimator: Estimator, X: Any, *, reset: bool) -> Any:
-    """Features (n, p) that may miss values, if they are a dense array here."""
+    """Features (n, p) that may have missing values if they are a dense NumPy array."""
     X = check_features(estimator, X, reset=reset, missing=reader(X) is None)
     if sp.issparse(X) and np.isnan(X.data).any():
         raise ValueError("X is sparse and contains NaN: give a dense array, X.toarray()")
@@ -107,7 +128,7 @@ def check_observed(estimator: Estimator, X: Any, *, reset: bool) -> Any:
 
 
 def refuse_unseen(X: Any, names: Sequence[Any] | None = None) -> None:
-    """Refuse features of which no object has a value; a few rows tell of most that they have."""
+    """Refuse features without any value. Most are cleared by looking at the first hundred rows."""
     gone = np.flatnonzero(np.isnan(X[:100]).all(axis=0)) if len(X) else np.empty(0, dtype=int)
     unseen = next((column for column in gone if np.isnan(X[:, column]).all()), None)
     if unseen is not None:
@@ -116,7 +137,7 @@ def refuse_unseen(X: Any, names: Sequence[Any] | None = None) -> None:
 
 
 def empty_rows(X: Any) -> np.ndarray | None:
-    """Objects (n,) of which nothing was observed; None where there are none."""
+    """Mask (n,) of objects without any value; None if there are none."""
     if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind != "f" or not X.shape[1]:
         return None
     empty = np.isnan(X[:, 0])
@@ -126,7 +147,7 @@ def empty_rows(X: Any) -> np.ndarray | None:
 
 
 def warn_of_empty(X: Any) -> np.ndarray | None:
-    """The same, with a warning that names how many there are."""
+    """The mask of ``empty_rows``, with a warning that gives their number."""
     empty = empty_rows(X)
     if empty is not None:
         n = int(empty.sum())
@@ -139,7 +160,7 @@ def warn_of_empty(X: Any) -> np.ndarray | None:
 
 
 def without_empty(X: Any, mass: Weights) -> Weights:
-    """Weights of the objects to fit, zero where nothing was observed, of which it warns."""
+    """Weights for the fit, zero for objects without any value (with a warning)."""
     empty = warn_of_empty(X)
     if empty is None:
         return mass
@@ -152,10 +173,10 @@ def without_empty(X: Any, mass: Weights) -> Weights:
 
 
 def observed_only(fit: _Fit) -> _Fit:
-    """The ``fit`` without the objects that have no value at all, which change what is drawn.
+    """Decorator: ``fit`` leaves out objects without any value, which would change random draws.
 
-    Afterwards they get what ``predict_proba`` gives them. Known labels and links keep them: these
-    say something about others too.
+    Afterwards they get the memberships of ``predict_proba``. With known labels or links they are
+    kept, because these also tell something about other objects.
     """
 
     @wraps(fit)
@@ -173,7 +194,7 @@ def observed_only(fit: _Fit) -> _Fit:
         memberships[seen] = self.memberships_
         try:
             memberships[empty] = self.predict_proba(X[empty])
-        except ValueError:  # a model of complete objects, which says so by itself
+        except ValueError:  # the model needs complete objects and says so itself
             return fit(self, X, y, sample_weight=sample_weight, **given)
         self.memberships_, self.labels_ = memberships, memberships.argmax(axis=1)
         return self
@@ -182,7 +203,7 @@ def observed_only(fit: _Fit) -> _Fit:
 
 
 def refuse_spread(estimator: Estimator, X: object) -> None:
-    """Refuse a dask array where the estimator needs all objects in one place."""
+    """Refuse a dask array if the estimator needs all objects in memory."""
     if reader(X) is None or estimator._streams():
         return
     raise TypeError(
@@ -192,7 +213,7 @@ def refuse_spread(estimator: Estimator, X: object) -> None:
 
 
 def _refuse_far(X: Any, reach: float) -> None:
-    """Refuse new objects whose squares, in units of the fit, would not be numbers."""
+    """Refuse new objects whose squared distances, in units of the fit, would overflow."""
     largest = largest_size(X)
     if (reach or 1.0) < largest / float(np.finfo(X.dtype).max) ** 0.455:
         raise ValueError(
@@ -202,7 +223,7 @@ def _refuse_far(X: Any, reach: float) -> None:
 
 
 def _check_foreign(estimator: Estimator, X: Array, reset: bool) -> Any:
-    """Features on another array library: checked there, without a copy."""
+    """Features in another array library, checked there without a copy."""
     library = type(X).__module__.partition(".")[0]
     readable = library in ("torch", "cupy") or getattr(estimator, "_any_library", False)
     if hasattr(X, "ndim") and not readable:
@@ -220,7 +241,7 @@ def _check_foreign(estimator: Estimator, X: Array, reset: bool) -> Any:
 
 
 def refuse_tensors(estimator: Estimator, X: object) -> None:
-    """Refuse arrays of PyTorch and other libraries where the estimator reads NumPy alone."""
+    """Refuse arrays of PyTorch and other libraries if the estimator only reads NumPy arrays."""
     if _known(X) or reader(X) is not None or not hasattr(X, "ndim"):
         return
     library = type(X).__module__.split(".")[0]
@@ -233,7 +254,7 @@ def refuse_tensors(estimator: Estimator, X: object) -> None:
 
 
 def check_width(estimator: Estimator, X: Array, reset: bool) -> None:
-    """Refuse features that are not two-dimensional, or not as many as were fitted."""
+    """Refuse features that are not two-dimensional, or do not have the fitted number of columns."""
     if X.ndim != 2:
         raise ValueError(
             "X must be two-dimensional (n_samples, n_features), got an array of shape "
@@ -249,8 +270,8 @@ def check_width(estimator: Estimator, X: Array, reset: bool) -> None:
 
 
 def held_by(kind: object, value: object = None) -> str | None:
-    """What a column holds that is neither numbers nor words, from its type and a value; or None."""
-    # Beginnings of the names that pandas, polars and narwhals give to types.
+    """Word for unsupported column values ("dates", "lists", ...), from type and value; or None."""
+    # Prefixes of type names in pandas, polars and narwhals.
     types = {
         "dates": ("datetime", "date", "period", "timestamp"),
         "spans of time": ("timedelta", "duration"),
@@ -271,7 +292,7 @@ def held_by(kind: object, value: object = None) -> str | None:
 
 
 def refuse_same_names(X: Any, name: str) -> None:
-    """Refuse a pandas data frame in which two columns have one name."""
+    """Refuse a pandas data frame with duplicate column names."""
     columns = getattr(X, "columns", None)
     if columns is None or getattr(columns, "is_unique", True):
         return
@@ -282,7 +303,7 @@ def refuse_same_names(X: Any, name: str) -> None:
 
 
 def refuse_strange(X: Any, name: str, taker: str) -> None:
-    """Refuse dates, lists and the like, in arrays and in columns of data frames."""
+    """Refuse dates, lists and the like, in arrays and in data-frame columns."""
     columns: dict[str, Any] = {"": (X.dtype, None)} if isinstance(X, np.ndarray) else {}
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         for column, kind in zip(X.columns, X.dtypes, strict=False):
@@ -298,6 +319,6 @@ def refuse_strange(X: Any, name: str, taker: str) -> None:
 
 
 def _first(column: ArrayLike) -> object:
-    """The first value of a column that is there."""
+    """The first value of a column that is not missing."""
     none = ("NoneType", "NAType", "NaTType", "float")
     return next((value for value in np.asarray(column) if type(value).__name__ not in none), None)

@@ -1,4 +1,4 @@
-"""Checks of similarities: every message names the parameter, the value and the fix."""
+"""Checks of similarity matrices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..array.arrays import reader
 from ..array.validation import largest_size, refuse_mask, refuse_overflow, refuse_underflow
 from ..array.warn import warn
 
-# Of the largest entry: negative and asymmetric entries up to here are rounding errors.
+# As a share of the largest entry: smaller negative or asymmetric parts are rounding errors.
 ROUNDING = 1e-8
 
 
@@ -22,11 +22,11 @@ def check_similarity(
     signed: bool = False,
     features: str = "make one of them, e.g. similarity.gaussian(X)",
 ) -> Any:
-    """A similarity (n, n), symmetric, finite, nonnegative unless ``signed``: an array, CSR, or an
-    operator (anything with ``shape`` and ``@``), whose entries are not checked.
+    """A checked similarity (n, n): symmetric, finite, and nonnegative unless ``signed``. It is an
+    array, CSR, or an operator (anything with ``shape`` and ``@``), whose entries are not checked.
 
-    An asymmetric matrix is averaged with its transpose, with a warning. ``features`` says what to
-    do with those.
+    An asymmetric matrix is averaged with its transpose, with a warning. ``features`` is the advice
+    for callers who passed features.
     """
     W = _as_matrix(W, name)
     if len(W.shape) != 2 or W.shape[0] != W.shape[1]:
@@ -56,7 +56,7 @@ def check_similarity(
 
 
 def check_rows(rows: Any, n_objects: int, name: str = "W", *, signed: bool = False) -> Any:
-    """Similarities (n_new, n_objects) of new objects to the fitted ones, checked likewise."""
+    """Checked similarities (n_new, n_objects) of new objects to the fitted ones."""
     if reader(rows) is not None:
         raise TypeError(
             f"{name} is a dask array: similarities of new objects are read here, a part at a "
@@ -74,14 +74,14 @@ def check_rows(rows: Any, n_objects: int, name: str = "W", *, signed: bool = Fal
 
 
 def _as_matrix(W: Any, name: str) -> Any:
-    """Lists, frames and subclasses of arrays as plain arrays; operators as they are."""
+    """Lists, frames and array subclasses as plain arrays; operators are returned unchanged."""
     refuse_mask(W, name)
     plain = isinstance(W, np.ndarray) or hasattr(W, "iloc") or not hasattr(W, "__matmul__")
     return np.asarray(W) if plain and not sp.issparse(W) else W
 
 
 def _checked(W: Any, name: str, signed: bool) -> Any:
-    """Finite floats; negative ones beyond rounding errors are refused unless ``signed``."""
+    """Finite floats; negative values beyond rounding are refused unless ``signed``."""
     W = sp.csr_array(W) if sp.issparse(W) else W
     if W.dtype.kind == "c":
         raise ValueError(
@@ -96,7 +96,7 @@ def _checked(W: Any, name: str, signed: bool) -> Any:
     if sp.issparse(W) and not W.has_canonical_format:
         W = W.copy()
         W.sum_duplicates()
-    with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused, not warned of
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities raise an error, not a warning
         finite = np.isfinite(W.data if sp.issparse(W) else W.sum(axis=1)).all()
     if not finite:
         raise ValueError(
@@ -118,12 +118,12 @@ def _checked(W: Any, name: str, signed: bool) -> Any:
 
 
 def _bound(W: Any) -> float:
-    """How far entries of a symmetric matrix may lie apart."""
+    """Largest difference that counts as rounding between entries of a symmetric matrix."""
     return (1e-5 if W.dtype == np.float32 else ROUNDING) * largest_size(W)
 
 
 def _symmetric(W: np.ndarray) -> bool:
-    """Compare blocks of rows with blocks of columns: no n x n temporary."""
+    """Whether W is symmetric; compared in blocks, without an n x n temporary."""
     size, bound = max(1, 2**18 // W.shape[0]), _bound(W)
     return all(
         np.abs(W[start : start + size, start:] - W[start:, start : start + size].T).max(initial=0.0)
@@ -135,6 +135,6 @@ def _symmetric(W: np.ndarray) -> bool:
 def _symmetric_sparse(W: Any) -> bool:
     turned = sp.csr_array(W.T)
     alike = np.array_equal(W.indptr, turned.indptr) and np.array_equal(W.indices, turned.indices)
-    # Sparse arrays with entries in other places take much longer to compare.
+    # Comparing sparse arrays with different patterns takes much longer.
     difference = W.data - turned.data if alike else (W - turned).data
     return bool(np.abs(difference).max(initial=0.0) <= _bound(W))

@@ -13,9 +13,8 @@ from ..array.types import Array, ArrayLike
 from ..array.validation import as_generator, check_n_clusters, check_weights
 from ..data.features import check_features
 from . import loop
-from .acceleration import climb
 from .clusterer import Clusterer
-from .loop import State
+from .loop import State, climb
 
 __all__ = ["Clusterer", "InductiveClusterer"]
 

@@ -22,11 +22,10 @@ from sklearn.base import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..array.arrays import free_memory, namespace, reader
-from ..array.memory import InputSize, require
+from ..array.arrays import namespace, reader, to_numpy
 from ..array.types import ArrayLike, RandomState
-from ..array.validation import check_number
-from ..array.warn import warn
+from ..array.validation import InputSize, check_number, free_memory, require
+from ..array.warn import noted, warn
 from ..data.features import refuse_spread
 from ..memberships import cooccurrence
 from . import loop, structure
@@ -64,6 +63,7 @@ class Clusterer(
     # one; "always": the model infers the number; "given": no criterion knows it, give a number
     chooses_n_clusters: ClassVar[str] = "never"
     _evidence_: Any  # kept from the beginning of a fit until memberships are published
+    notes_: tuple[str, ...]  # the warnings of the fit
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -222,6 +222,17 @@ class Clusterer(
             clusters = self.n_clusters_ - self._has_noise()
             structure.warn_about_structure(found, self.memberships_, clusters)
 
+    def _warn_of_empty_clusters(self) -> None:
+        """Say that some clusters are empty, unless another warning was given."""
+        k = self.n_clusters_ - self._has_noise()
+        if self.notes_ or reader(self.labels_) is not None:
+            return
+        used = np.count_nonzero(np.bincount(to_numpy(self.labels_), minlength=k)[:k])
+        if 0 < used < k:
+            text = f"only {used} of the {k} clusters are the main cluster of some object: "
+            warn(text := f"{text}fewer clusters may be enough")
+            self.notes_ = (text,)
+
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
         """The evidence as the structure test reads it, and its kind; None where none applies."""
         return plain_features(evidence), "features"
@@ -265,12 +276,17 @@ class CooccurrenceIntervals(Clusterer):
 
 
 def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """The ``fit``, which keeps what it was given for finer levels (no copy)."""
+    """The ``fit``, which keeps what it was given for finer levels (no copy), and its warnings."""
     names = signature(fit)
 
     @wraps(fit)
     def fitted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        answer = fit(self, *args, **kwargs)
+        with noted(self) as said:
+            self.__dict__.pop("notes_", None)
+            answer = fit(self, *args, **kwargs)
+            # What a fit of a copy had to say is there already.
+            self.notes_ = tuple(dict.fromkeys([*getattr(self, "notes_", ()), *said]))
+            self._warn_of_empty_clusters()
         given = names.bind(self, *args, **kwargs).arguments
         given.pop("self")
         self._fitted_to_ = given | given.pop("kwargs", {})

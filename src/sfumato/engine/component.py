@@ -21,9 +21,8 @@ from ..array.rows import Rows, add
 from ..array.types import Array, Weights
 from ..numerics.distances import softmax_columns
 from . import loop
-from .acceleration import climb
 from .linked import LinkedRows, free_weights
-from .loop import State
+from .loop import State, climb
 
 Stats: TypeAlias = Any  # a NamedTuple of sums over rows, with an entry ``objective``
 Ready: TypeAlias = Any  # what a pass over the rows needs of a state
@@ -130,6 +129,10 @@ class Component(ABC):
     @abstractmethod
     def n_parameters(self) -> int:
         """Number of free parameters."""
+
+    def is_impossible(self, count: float) -> bool:
+        """Whether so many objects are too few, wherever a fit would end."""
+        return False
 
     def failure(self, state: State, count: float) -> str:
         """Why a state of ``count`` objects must not be chosen, or "" if it may."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..array.memory import reserve
+from ..array.validation import reserve
 from ..numerics.eigen import waited
 from ..similarity import gaussian
 

@@ -36,6 +36,7 @@ from ..array.rows import Rows
 from ..array.types import Weights
 from ..data.constraints import Known, symmetric
 from ..numerics.operators import like
+from ..numerics.simplex import softmax
 
 HARD = 1e6  # pull, in nats, of a pair without a weight: no likelihood of a few objects outweighs it
 MOST_STATES = 4096  # joint states of a piece that are enumerated
@@ -104,7 +105,16 @@ class Linked(NamedTuple):
         """
         A = self.of_units(logits if weights is None else weights[:, None] * logits)
         R, value = self.units.couple(A)
+        for units in self.pieces:
+            if not self.enumerable(R.shape[1], units.size):
+                R[units], part = _mean_field(R[units], self.pull[units][:, units].toarray())
+                value += part
         return R[self.unit], value
+
+    def enumerable(self, k: int, size: int | None = None) -> bool:
+        """Whether ``size`` units, by default those of the largest piece, have few labellings."""
+        most = max((units.size for units in self.pieces), default=0) if size is None else size
+        return k ** int(most) <= MOST_STATES
 
 
 class LinkedRows(NamedTuple):
@@ -161,6 +171,24 @@ def free_weights(n: int, weights: Weights, free: Weights) -> np.ndarray:
     """Weights (n,) of the rows that are ``free`` (1) of links, zero for the others (0)."""
     w = np.ones(n) if weights is None else weights
     return w if free is None else w * free
+
+
+def _mean_field(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
+    """Independent memberships (s, k) nearest to the joint labels, and the bound that they give."""
+    s, k = A.shape
+    R = np.zeros((s, k))
+    two = np.partition(A, -2, axis=1)[:, -2:] if k > 1 else np.zeros((s, 2))
+    for a in np.argsort(two[:, 0] - two[:, 1], kind="stable"):
+        R[a, np.argmax(A[a] + pull[a] @ R)] = 1.0
+    for _ in range(100):
+        before = R.copy()
+        for a in range(s):
+            R[a] = softmax(A[a] + pull[a] @ R)[0]
+        if np.abs(R - before).max() <= 1e-9:
+            break
+    entropy = -np.sum(R * np.log(np.maximum(R, np.finfo(float).tiny)))
+    value = float(np.sum(R * A) + 0.5 * np.sum(pull * (R @ R.T)) + entropy)
+    return R, value
 
 
 def keep_links(known: Known, U: np.ndarray) -> np.ndarray:

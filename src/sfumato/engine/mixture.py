@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -30,13 +29,13 @@ from ..array.warn import warn
 from ..data.constraints import Known
 from ..data.features import check_features, observed_only, refuse_tensors
 from ..numerics import seeding
+from ..numerics.seeding import SCREEN
 from .base import blended
 from .clusterer import Clusterer
 from .component import Component, Fit, Likelihood, ModelSearch
 from .linked import publish_kept
 from .loop import Run, State
 from .search import Objects, Plan, choose, fit_all, fit_growing, on_all
-from .starts import SCREEN
 from .structure import FEWEST, LARGEST, assess, count_distinct
 
 MOST = 9  # clusters that "auto" of the mixtures tries at first, as R's mclust does
@@ -71,10 +70,6 @@ class Mixture(Clusterer):
     @abstractmethod
     def _publish_parameters(self) -> None:
         """Publish the parameters of the fitted state, in the units of the data."""
-
-    @abstractmethod
-    def _tabulate(self) -> None:
-        """Set ``selection_`` where the number of clusters was searched for."""
 
     def _advice(self) -> str:
         """What to do where a cluster collapsed."""
@@ -158,7 +153,7 @@ class Mixture(Clusterer):
         return self._fit(X, weights, sizes, self._known(y, links, X, max(sizes)))
 
     def _known(self, y: Any, links: tuple[Any, Any], X: Array, k: int) -> Known:
-        """What the user knows of some objects."""
+        """Constraints from partial labels and links."""
         y = None if y is None else np.asarray(y)
         y = y[:, 0] if y is not None and y.ndim == 2 and y.shape[1] == 1 else y
         if y is not None and y.ndim == 1 and len(y) != X.shape[0]:
@@ -166,8 +161,10 @@ class Mixture(Clusterer):
                 f"y has {len(y)} labels for {X.shape[0]} objects: give one label per object, -1 "
                 "where it is unknown"
             )
-        known = Known.of(*links, y, X, k)
         self._classes = None
+        if y is None and all(pairs is None for pairs in links):
+            return Known()
+        known = Known.of(*links, y, X, k)
         if known.labels is not None and y.dtype.kind in "iu":
             self._classes = np.unique(y[y != -1])
         return known
@@ -197,8 +194,6 @@ class Mixture(Clusterer):
             self._publish_fit(data, fits, best, dtype, plan)
         if known.links is not None:
             publish_kept(self, known)
-        if not isinstance(self.n_clusters, Integral):
-            self._tabulate()
         return self
 
     def _publish_fit(
@@ -350,14 +345,14 @@ class Mixture(Clusterer):
     def partial_fit(
         self, X: Array, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> Any:
-        """Learn from one batch; the first one starts the model, later ones move it.
+        """Learn from one batch: the first one starts the model, later ones update it.
 
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
-            A batch of objects, enough for the components in the first one.
+            A batch of objects; the first must have enough for the components.
         y : array of shape (n,), optional
-            Partial labels as in ``fit``; the first batch must have all of them.
+            Partial labels as in ``fit``; the first batch must contain all labels.
         sample_weight : array of shape (n,), optional
 
         Returns

@@ -32,11 +32,11 @@ from ..array.types import Array, Weights
 from ..data.constraints import Known, matching
 from ..numerics import seeding
 from ..numerics.distances import softmax_columns
+from ..numerics.seeding import SCREEN, Sample
 from . import loop
 from .component import Component, Fit, Likelihood, ModelCandidate, ModelSearch
 from .linked import LinkedRows
 from .loop import State
-from .starts import SCREEN, Sample
 
 
 class Effort(NamedTuple):
@@ -235,21 +235,24 @@ class _Search:
             found.append(Problem(self.few.likelihood(one), self.sample, X, self.plan.fixed))
         return found
 
-    def fits(self, sizes: Sequence[int], shapes: Collection[str] = ()) -> list[Fit]:
-        """Fits of all candidates, or of those of some shapes, of one number beside each other."""
+    @property
+    def tight(self) -> bool:
+        """Whether every candidate may converge to the full tolerance."""
+        return self.few.count <= EFFORT.tight_objects and self.plan.thorough
+
+    def fits(
+        self, sizes: Sequence[int], shapes: Collection[str] = (), *, quick: bool = False
+    ) -> list[Fit]:
+        """Fits of all candidates, or of those of some shapes, of one number beside each other;
+        ``quick`` ones need not converge where they are not among the best."""
         problems = {k: self.problems(k, shapes) for k in dict.fromkeys(sizes)}
-        several = any(len(same) > 1 for same in problems.values())
-        loose = several and (self.few.count > EFFORT.tight_objects or not self.plan.thorough)
-        if not several:
+        if all(len(same) == 1 for same in problems.values()):
             found = {k: [same[0].rate(self._alone(same[0]))] for k, same in problems.items()}
-        elif loose:
-            found = self._loose(problems)
-        else:
+        elif self.tight and not quick:
             found = self._tight(problems)
-        fits = [fit for k in problems for fit in found[k]]
-        if loose:
-            self._polish(fits)
-        return fits
+        else:
+            found = self._loose(problems)
+        return [fit for same in found.values() for fit in same]
 
     def _alone(self, problem: Problem) -> loop.Run:
         """The best run of the only candidate, clusters moved where starts did not agree."""
@@ -356,7 +359,8 @@ class _Search:
         fits: dict[tuple[int, int], Fit] = {}
         ends: dict[int, list[tuple[Problem, loop.Run]]] = {}
         for k, same in problems.items():
-            leading = [p for p in same if p.component.leads] or same[-1:]
+            able = [p for p in same if not p.component.is_impossible(p.likelihood.count)] or same
+            leading = [p for p in able if p.component.leads] or able[-1:]
             ends[k] = list(zip(leading, self._from_groups(leading, tol), strict=True))
             for p, run in ends[k]:
                 fits[k, same.index(p)] = p.rate(run)
@@ -380,16 +384,18 @@ class _Search:
                     fits[k, i] = problem.rate(run)
                     _improve(best, fits[k, i])
                 else:
-                    fits[k, i] = Fit(ruled, problem.likelihood, ends[k][0][1])
+                    gone = ends[k][0][1]._replace(objective=np.nan)
+                    fits[k, i] = Fit(ruled, problem.likelihood, gone)
+        self._polish(fits)
         return {k: [fits[k, i] for i in range(len(same))] for k, same in problems.items()}
 
-    def _polish(self, fits: list[Fit]) -> None:
+    def _polish(self, fits: dict[tuple[int, int], Fit]) -> None:
         """Run the best candidates to the tolerance that was asked for, in place."""
-        values = np.nan_to_num([fit.value(self.plan.criterion) for fit in fits], nan=np.inf)
-        for i in np.argsort(values, kind="stable")[: EFFORT.polished]:
-            if not values[i] <= values.min() + EFFORT.behind:
-                break
-            fits[i] = _further(fits[i], fits[i].likelihood, self.plan)
+        values = {at: fits[at].value(self.plan.criterion) for at in sorted(fits)}
+        order = sorted((value, at) for at, value in values.items() if np.isfinite(value))
+        for value, at in order[: EFFORT.polished]:
+            if value <= order[0][0] + EFFORT.behind:
+                fits[at] = _further(fits[at], fits[at].likelihood, self.plan)
 
 
 def ruled_out(
@@ -397,18 +403,27 @@ def ruled_out(
 ) -> ModelCandidate | None:
     """The row of a candidate that need not be fitted, since its log-likelihood is at most that of a
     freer shape, with the bound as the reason; else None."""
-    p, log_n = likelihood.component.n_parameters(), float(np.log(likelihood.count))
+    component = likelihood.component
+    p, log_n = component.n_parameters(), float(np.log(likelihood.count))
     share = likelihood.count / likelihood.total
-    highest = float(np.nanmin([*(fit.candidate.log_likelihood for fit in freer), np.inf]))
+    # A run to where a component has no width stops before its maximum, and rules nothing out.
+    ends = [
+        float(fit.run.objective)
+        for fit in freer
+        if np.isfinite(fit.run.objective) and not fit.likelihood.component.is_flat(fit.run.state)
+    ]
+    highest = min(ends, default=np.inf)
     bounds = {by: -2.0 * highest * share + (2.0 if by == "aic" else log_n) * p for by in best}
-    # NaN, where a fit failed, rules nothing out.
-    if not all(bounds[by] > best[by] + EFFORT.behind for by in best):
+    if component.is_impossible(likelihood.count):
+        reason = "not fitted: so many clusters need more objects"
+    elif all(bounds[by] > best[by] + EFFORT.behind for by in best):
+        reason = (
+            f"not fitted: its {criterion.upper()} would be {bounds[criterion]:.1f} at least, too "
+            "high to be chosen"
+        )
+    else:
         return None
-    reason = (
-        f"not fitted: its {criterion.upper()} would be {bounds[criterion]:.1f} at least, too high "
-        "to be chosen"
-    )
-    return ModelCandidate(likelihood.component.setting, n_parameters=p, reason=reason)
+    return ModelCandidate(component.setting, n_parameters=p, reason=reason)
 
 
 def _improve(best: dict[str, float], fit: Fit) -> None:
@@ -428,12 +443,12 @@ def fit_growing(
     """Fits of "auto": of more clusters while ``more_sizes(best, tried)`` names some, with the
     shapes of the best candidates. The best number is then fitted as if it had been given."""
     search = _Search(data.few(plan.seed), plan)
-    fits, tried = search.fits(sizes), list(sizes)
+    fits, tried = search.fits(sizes, quick=not plan.fixed), list(sizes)
     while next_ := more_sizes(choose(fits, plan.criterion).candidate.n_clusters, tried):
         table = ModelSearch([fit.candidate for fit in fits], plan.criterion)
         names = {row.shape for row in table.best(EFFORT.growing)}
-        fits, tried = fits + search.fits(next_, names), tried + next_
-    if search.few.count > EFFORT.tight_objects or plan.fixed or not plan.thorough:
+        fits, tried = fits + search.fits(next_, names, quick=not plan.fixed), tried + next_
+    if plan.fixed or not search.tight:
         return sorted(fits, key=lambda fit: fit.candidate.n_clusters)
     done: set[int] = set()
     while (k := choose(fits, plan.criterion).candidate.n_clusters) not in done:

@@ -15,9 +15,8 @@ from sklearn.utils.validation import _check_feature_names
 
 from ..array.arrays import is_numpy, reader
 from ..array.docs import documented
-from ..array.memory import InputSize
 from ..array.types import ArrayLike, Similarity
-from ..array.validation import check_n_clusters, check_weights, refuse_underflow
+from ..array.validation import InputSize, check_n_clusters, check_weights, refuse_underflow
 from ..data.constraints import Known
 from ..data.features import check_features, empty_rows
 from ..data.matrices import check_rows, check_similarity

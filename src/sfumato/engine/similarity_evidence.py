@@ -210,10 +210,11 @@ def smaller_pieces(
     W: Any, weights: np.ndarray | None, dropped: np.ndarray, n_clusters: int
 ) -> np.ndarray:
     """Which objects (n,) lie in unconnected pieces beyond the ``n_clusters`` heaviest."""
-    dense = isinstance(W, np.ndarray) and W.shape[0] <= 5000  # every row is read
-    if not (dense or sp.issparse(W)) or n_clusters < 2:
+    dense = isinstance(W, np.ndarray) and W.shape[0] <= 5000
+    if not (dense or sp.issparse(W)) or n_clusters < 2 or (dense and W[0].all()):
         return np.zeros(dropped.size, dtype=bool)
-    piece = _pieces(W) if dense else connected_components(W, directed=False)[1]
+    graph = sp.csr_array(W != 0) if dense else W
+    piece = connected_components(graph, directed=False)[1]
     own = np.where(dropped, 0.0, 1.0 if weights is None else weights)
     mass = np.bincount(piece, own)
     alive = np.flatnonzero(mass > 0)
@@ -221,24 +222,6 @@ def smaller_pieces(
         return np.zeros(dropped.size, dtype=bool)
     heaviest = alive[np.argsort(-mass[alive], kind="stable")[:n_clusters]]
     return ~np.isin(piece, heaviest) & ~dropped
-
-
-def _pieces(W: np.ndarray) -> np.ndarray:
-    """The unconnected piece (n,) of every object of a dense similarity, without a copy of it."""
-    n = W.shape[0]
-    piece, size, number = np.full(n, -1), max(1, 2**18 // n), -1
-    for start in range(n):
-        if piece[start] >= 0:
-            continue
-        number += 1
-        piece[start], waiting = number, np.array([start])
-        while waiting.size and (piece < 0).any():
-            rows, waiting = waiting[:size], waiting[size:]
-            near = (W[rows] != 0).any(axis=0) | (W[:, rows] != 0).any(axis=1)
-            found = np.flatnonzero(near & (piece < 0))
-            piece[found] = number
-            waiting = np.concatenate([waiting, found])
-    return piece
 
 
 def averaged(columns: Any, rows: Any) -> Any:

@@ -348,23 +348,17 @@ def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: 
     U = to_numpy(memberships)
     if float(U.max(axis=1).mean()) < CONFIDENT:
         return
-    p = f"p = {found.p_value:.2g}"
     if found.n_apart == 1:
         warn(
-            f"{PREFIX}the data show no separate clusters ({p}): the memberships cut a "
-            "continuum, or noise; do not read them as groups"
+            f"{PREFIX}the data show no separate clusters: the memberships cut a continuum, or "
+            "noise; do not read them as groups"
         )
     elif not found.supported and len(np.unique(U.argmax(axis=1))) == found.n_apart < n_clusters:
-        # What is there stands apart: the p value would speak for clusters that are empty.
-        warn(
-            f"{PREFIX}only {found.n_apart} of the {n_clusters} clusters are the main cluster of "
-            f"some object, and these stand apart: try n_clusters={found.n_apart}"
-        )
+        return  # what is there stands apart, and the other clusters are empty
     elif not found.supported:
         warn(
-            f"{PREFIX}of {n_clusters} clusters, the data separate only {found.n_apart} groups "
-            f"({p}; a small p would speak for {n_clusters}): some clusters are parts of one group, "
-            "or hold a few outliers; try fewer clusters"
+            f"{PREFIX}of {n_clusters} clusters, the data separate only {found.n_apart} groups: "
+            "some clusters are parts of one group, or hold a few outliers; try fewer clusters"
         )
     elif found.split is not None:
         warn(

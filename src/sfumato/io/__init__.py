@@ -1,7 +1,7 @@
-"""Files in, files out: tables and arrays from outside, result folders, models and checkpoints.
+"""Reading and writing of files: tables, arrays, result folders, models and checkpoints.
 
 The type of a file is recognised by its first bytes. Sizes are checked before anything is allocated,
-pickles are never read, and what is written is written whole or not at all.
+pickles are never read, and files are written completely or not at all.
 """
 
 from .reading import InputError, Roles, Table, read

@@ -1,7 +1,7 @@
 """Arrays on disk: NPY, NPZ and Matrix Market.
 
-The sizes in a header are compared with the file before memory is allocated. SciPy reads the
-header of Matrix Market files; its parser of the body ends the process on some damaged ones.
+The sizes in a header are compared with the file before memory is allocated. SciPy reads only the
+header of Matrix Market files, because its parser of the body crashes on some damaged files.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.io import mminfo
 
-from ..array.memory import reserve
 from ..array.text import plain
 from ..array.types import Array
+from ..array.validation import reserve
 from .reading import InputError, Roles, Table, assign_roles, quoted
 
 
@@ -49,14 +49,14 @@ def _check_header(stream: Any, size: int, source: str) -> tuple[tuple[int, ...],
 
 
 def read_npy(path: Path, source: str, roles: Roles) -> Table:
-    """The array in an NPY file, mapped rather than read."""
+    """The array in an NPY file, memory-mapped."""
     with path.open("rb") as stream:
         _check_header(stream, path.stat().st_size, source)
     return _as_table(np.load(path, mmap_mode="r", allow_pickle=False), None, source, roles)
 
 
 def read_npz(path: Path, source: str, roles: Roles) -> Table:
-    """The array in an NPZ file: the only one, a well-known name, or a sparse matrix of SciPy."""
+    """The array in an NPZ file: the only one, one with a known name, or a sparse matrix."""
     try:
         with zipfile.ZipFile(path) as archive:
             held = [info for info in archive.infolist() if info.filename.endswith(".npy")]
@@ -72,7 +72,7 @@ def read_npz(path: Path, source: str, roles: Roles) -> Table:
             return _choose(arrays, path, source, roles)
     except (InputError, MemoryError, FileNotFoundError, PermissionError):
         raise
-    except Exception as error:  # whatever a damaged archive makes the readers stumble over
+    except Exception as error:  # readers raise many kinds of errors on damaged archives
         raise InputError(f"{source} is not a whole NPZ file: {plain(error, 80)}") from error
 
 
@@ -95,7 +95,7 @@ def _choose(arrays: Any, path: Path, source: str, roles: Roles) -> Table:
 
 
 def _check_plausible(shape: tuple[int, ...], entries: int, source: str) -> None:
-    """Refuse a sparse matrix that is almost all empty rows."""
+    """Refuse a sparse matrix in which almost all rows are empty."""
     rows, columns = shape
     if rows > 1_000_000 + 100 * entries:
         raise InputError(
@@ -107,7 +107,7 @@ def _check_plausible(shape: tuple[int, ...], entries: int, source: str) -> None:
 
 
 def _as_table(values: Array, ids: Any, source: str, roles: Roles) -> Table:
-    """The table in an array, with its special columns taken out."""
+    """The table made from an array; special columns are taken out."""
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2 or 0 in values.shape:
@@ -139,7 +139,7 @@ def _as_table(values: Array, ids: Any, source: str, roles: Roles) -> Table:
 
 
 def _names(values: Any) -> list[str]:
-    """Numbers as names: 3.0 is called 3."""
+    """Numbers as names; 3.0 becomes "3"."""
     whole = (
         int(value) if isinstance(value, float) and value.is_integer() else value
         for value in values.tolist()
@@ -148,7 +148,7 @@ def _names(values: Any) -> list[str]:
 
 
 def read_matrix_market(path: Path, source: str, roles: Roles) -> Table:
-    """The matrix in a Matrix Market file, packed with gzip or not, as a sparse or dense array."""
+    """The matrix in a (possibly gzipped) Matrix Market file, as a sparse or dense array."""
     with path.open("rb") as start:
         packed = start.read(2) == b"\x1f\x8b"
     try:
@@ -157,7 +157,7 @@ def read_matrix_market(path: Path, source: str, roles: Roles) -> Table:
             shape, dense, skew = (rows, columns), layout == "array", symmetry == "skew-symmetric"
             if dense and symmetry != "general":
                 entries = rows * (rows + 1) // 2 - skew * rows
-            # A packed byte may stand for a thousand.
+            # One compressed byte may expand to a thousand.
             room = path.stat().st_size * 1000 if packed else path.stat().st_size - stream.tell()
             if entries * (2 if dense else 4) > room + 2:
                 raise InputError(
@@ -175,7 +175,7 @@ def read_matrix_market(path: Path, source: str, roles: Roles) -> Table:
         raise InputError(f"{source} is not a whole gzip file: {plain(error, 80)}") from error
     if dense and symmetry == "general":
         return _as_table(body[:, 0].reshape(shape, order="F"), None, source, roles)
-    if dense:  # by columns, without the places
+    if dense:  # column by column, without indices
         j, i = np.triu_indices(rows, int(skew))
     else:
         places = body[:, :2] - 1
@@ -183,7 +183,7 @@ def read_matrix_market(path: Path, source: str, roles: Roles) -> Table:
             raise InputError(f"{source}: an entry lies outside the matrix that the header declares")
         i, j = places.T.astype(np.int64)
     values = np.ones(len(body)) if width == 2 else body[:, -1]
-    if symmetry != "general":  # entries below the diagonal stand for those above as well
+    if symmetry != "general":  # entries below the diagonal also stand for those above
         twice = i != j
         i, j = np.concatenate([i, j[twice]]), np.concatenate([j, i[twice]])
         values = np.concatenate([values, (-1.0 if skew else 1.0) * values[twice]])
@@ -192,7 +192,7 @@ def read_matrix_market(path: Path, source: str, roles: Roles) -> Table:
 
 
 def _header(stream: Any, source: str) -> tuple[Any, ...]:
-    """What SciPy reads in the first line and that of the sizes; leaves the stream after them."""
+    """SciPy's interpretation of the first line and the sizes; the stream is left after them."""
     first = line = stream.readline(1000)
     while line.startswith(b"%") or (line and not line.strip()):
         line = stream.readline(10_000)
@@ -216,7 +216,7 @@ def _body(stream: Any, shape: tuple[int, int], source: str) -> np.ndarray:
     """The lines of the body as numbers, one row per line, as many as were declared."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # no entries at all: the count below tells
+            warnings.simplefilter("ignore")  # an empty body; the count below reports it
             body = np.loadtxt(stream, comments="%", ndmin=2, encoding="latin-1")
     except (ValueError, OverflowError) as error:
         raise InputError(

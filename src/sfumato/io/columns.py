@@ -1,7 +1,8 @@
-"""Kinds of columns: numbers, yes or no, categories, dates, and columns that are not clustered.
+"""Kinds of columns: numbers, yes or no, categories, dates, and columns that are not clustered; and
+how people write them in tables.
 
-Readers hand over ``Raw`` columns; ``as_table`` says what each is, and makes one matrix of those
-that are used.
+Readers return ``Raw`` columns; ``as_table`` decides the type of each, and puts those that are used
+into one matrix.
 """
 
 from __future__ import annotations
@@ -9,24 +10,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..array.text import from_cell, plain
 from .reading import InputError, Roles, Table
-from .written import MISSING, NO_WORD, as_day, number, truth_words, written_number
 
 
 class Tuning(NamedTuple):
-    """Numbers by which a column is taken for one kind or another."""
+    """Thresholds that decide the type of a column."""
 
-    # One-hot, a column of text with more values would be mostly zeros; scikit-learn's gradient
-    # boosting draws its line at 255, surveys rarely offer more than twenty answers.
+    # A text column with more values would be mostly zeros when one-hot encoded. scikit-learn's
+    # gradient boosting has a limit of 255; surveys rarely offer more than twenty answers.
     categories: int = 20
-    # Share of different values of a column that names objects: rows may be repeated.
+    # Share of distinct values above which a column names objects; some rows may be repeated.
     names: float = 0.9
-    # Rows from which consecutive whole numbers are taken for a row counter.
+    # Number of rows from which consecutive whole numbers count as a row counter.
     counter: int = 10
 
 
@@ -36,52 +37,148 @@ _ID_TITLE = re.compile(
     r"|.*[a-z](Id|ID|Key|Nr|No|Number)|(?i:unnamed: 0)"
 )
 
+MISSING = frozenset(
+    {"", "na", "n/a", "n.a.", "nan", "null", "none", "?", ".", "-", "--"}
+    | {"#n/a", "#na", "#value!", "#div/0!", "#ref!", "#num!"}  # as spreadsheets write them
+)
+NO_WORD = MISSING - {"none"}  # among words "none" is an answer
+
+_CURRENCY = r"[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CAD|AUD"
+_BODY = re.compile(
+    rf"(?P<minus>[-+−]|\()?\s*(?P<before>{_CURRENCY})?\s*(?P<inner>[-+−])?"
+    rf"(?P<digits>\d[\d.,'’\u00a0\u202f ]*|[.,]\d+)(?P<power>[eE][+-]?\d+)?"
+    rf"\s*(?P<after>%|‰|{_CURRENCY}|(?<=\s)[A-Za-zµ°²³/]{{1,8}})?\s*\)?"
+)
+_SPACES = re.compile(r"(?<=\d)['’\u00a0\u202f ](?=\d{3}(?!\d))")
+_THOUSANDS = {mark: re.compile(rf"\d{{1,3}}(\{mark}\d{{3}})+") for mark in ".,"}
+
+# Formats are tried in this order; a column takes the first that reads all its cells.
+_DATES = (
+    "%Y-%m-%d|%Y/%m/%d|%d.%m.%Y|%d/%m/%Y|%m/%d/%Y|%d-%m-%Y|%d.%m.%y|%d/%m/%y|%m/%d/%y|"
+    "%d %b %Y|%d %B %Y|%b %d, %Y|%B %d, %Y"
+)
+_TRUE = {"true", "yes", "y", "t", "ja", "oui", "si", "sí", "on"}
+_FALSE = {"false", "no", "n", "f", "nein", "non", "off"}
+
+
+class Written(NamedTuple):
+    """A number, and the sign that stood beside it: a percent sign, a currency or a unit."""
+
+    value: float
+    sign: str
+
+
+def number(cell: str, decimal: str = ".") -> float | None:
+    """The number in a cell, NaN for a missing one, ``None`` for text."""
+    cell = cell.strip()
+    if cell.lower() in MISSING:
+        return float("nan")
+    try:
+        return float(cell.replace(",", ".") if decimal == "," else cell)
+    except ValueError:
+        return None
+
+
+def written_number(cell: str, decimal: str = ".") -> Written | None:
+    """The number in a cell such as "13.2 %", "$1,234.50", "1 234" or "(7)"; None for other text.
+
+    Examples
+    --------
+    >>> from sfumato.io.columns import written_number
+    >>> written_number("$1,234.50"), written_number("13,2 %", ","), written_number("3 rooms, 2")
+    (Written(value=1234.5, sign='$'), Written(value=13.2, sign='%'), None)
+    """
+    found = _BODY.fullmatch(cell.strip())
+    if found is None or (cell.strip().endswith(")") != (found["minus"] == "(")):
+        return None
+    digits = _bare_digits(found["digits"].strip(), decimal)
+    if digits is None:
+        return None
+    value = float(digits + (found["power"] or ""))
+    negative = (found["minus"] or "") in ("-", "−", "(") or (found["inner"] or "") in ("-", "−")
+    return Written(-value if negative else value, found["after"] or found["before"] or "")
+
+
+def _bare_digits(digits: str, decimal: str) -> str | None:
+    """Digits with a point for the decimals and nothing between thousands."""
+    digits = _SPACES.sub("", digits)
+    if re.search(r"[^\d.,]", digits):
+        return None
+    if "." in digits and "," in digits:  # the later of the two stands before the decimals
+        decimal = max(".,", key=digits.rindex)
+    group = "," if decimal == "." else "."
+    whole, point, part = digits.partition(decimal)
+    if group in part or decimal in part:
+        return None
+    if group in whole and not _THOUSANDS[group].fullmatch(whole):
+        return None
+    return whole.replace(group, "") + ("." + part if point else "")
+
+
+def as_day(words: list[str]) -> list[float] | None:
+    """Days since 1 January 1970 of dates that are all written the same way; None for other text."""
+    bare, epoch = [word.strip().removesuffix("Z") for word in words], datetime(1970, 1, 1)
+    for clock in ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S"):
+        for form in _DATES.split("|"):
+            with suppress(ValueError):
+                dates = [datetime.strptime(word, form + clock) for word in bare]
+                return [(date - epoch).total_seconds() / 86400 for date in dates]
+    return None
+
+
+def truth_words(words: list[str]) -> list[float] | None:
+    """1 for words that say yes and 0 for no, where there are no others."""
+    low = [word.strip().lower() for word in words]
+    if not low or not set(low) <= _TRUE | _FALSE:
+        return None
+    return [float(word in _TRUE) for word in low]
+
 
 class Raw(NamedTuple):
-    """A column as a reader gives it: numbers, or words with a code for each row (-1: missing)."""
+    """A column as read: numbers, or words with a code for each row (-1 for missing)."""
 
     name: str
     numbers: np.ndarray | None
     words: list[str] = []
     codes: np.ndarray | None = None
-    kind: str = ""  # what the file itself declares: "yes/no", "date", or nothing
-    signs: tuple[str, ...] = ()  # percent, currency and units that stood beside numbers
-    # of a column of numbers: the first cell that is none, its line, and how many there are
+    kind: str = ""  # type declared by the file: "yes/no", "date", or ""
+    signs: tuple[str, ...] = ()  # percent, currency and unit signs found next to numbers
+    # in a column of numbers: the first cell that is not a number, its line, and how many there are
     strange: tuple[str, int, int] | None = None
 
 
 class Column(NamedTuple):
-    """What a column is, whether it is used, and why not or how."""
+    """A column's type, whether it is used, and a note that says how or why not."""
 
     name: str
     kind: str  # number, yes/no, category, date, identifier, text, constant or empty
     used: bool
     note: str
     numbers: np.ndarray | None = None
-    codes: np.ndarray | None = None  # of categories; -1 where there is none
+    codes: np.ndarray | None = None  # codes of categories; -1 for missing
     categories: list[str] = []
 
     @property
     def missing(self) -> int:
-        """Number of cells that have no value."""
+        """Number of missing values."""
         if self.codes is not None:
             return int((self.codes < 0).sum())
         return int(np.isnan(np.asarray(self.numbers)).sum())
 
 
 class Cells:
-    """Collects one column of a text file; without ``words`` every cell must be a number."""
+    """Collects one column of a text file; without ``words``, every cell must be a number."""
 
     def __init__(self, name: str, decimal: str, *, words: bool = True) -> None:
         self.name, self.decimal, self.words = name, decimal, words
-        self.blocks: list[np.ndarray] = []  # floats, or codes of words
+        self.blocks: list[np.ndarray] = []  # arrays of floats, or of codes of words
         self.coder: dict[str, int] = {}
         self.signs: dict[str, int] = {}
         self.strange: list[tuple[str, int]] = []
-        self.odd: list[dict[int, str]] = []  # by block: cells of a block of numbers that are none
+        self.odd: list[dict[int, str]] = []  # by block: cells that are not numbers
 
     def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
-        """Add the cells of a block, which stood on these lines."""
+        """Add the cells of a block, which were read from these lines."""
         self.odd.append({})
         with suppress(ValueError):
             points = (cell.replace(",", ".") for cell in cells) if self.decimal == "," else cells
@@ -101,7 +198,7 @@ class Cells:
         self.blocks.append(np.array([np.nan if v is None else v for v in found], dtype=np.float64))
 
     def _coded(self, cells: Sequence[str], absent: frozenset[str]) -> np.ndarray:
-        """Words as 0, 1, ... in order of appearance, -1 where there is none."""
+        """Codes 0, 1, ... of words in order of appearance; -1 for missing ones."""
         codes = [
             -1
             if (word := cell.strip()).lower() in absent
@@ -121,7 +218,7 @@ class Cells:
         return written.value
 
     def finish(self) -> Raw:
-        """The whole column: words as soon as a block is mostly words, else numbers."""
+        """The whole column: words if any block is mostly words, otherwise numbers."""
         if all(block.dtype.kind == "f" for block in self.blocks):
             signs = tuple(sign for sign in self.signs if sign)
             count = sum(map(len, self.odd))
@@ -134,7 +231,7 @@ class Cells:
         return Raw(self.name, None, list(self.coder), np.concatenate(codes))
 
     def _recoded(self, values: np.ndarray, odd: dict[int, str]) -> np.ndarray:
-        """Codes of numbers in a column that further down turned out to hold words."""
+        """Codes of numbers in a column that later turned out to hold words."""
         words = ["" if np.isnan(value) else f"{value:.15g}" for value in values]
         for place, cell in odd.items():
             words[place] = cell.strip()
@@ -142,7 +239,7 @@ class Cells:
 
 
 class Labels(Cells):
-    """Collects one column of labels, whatever they look like."""
+    """Collects one column of labels of any form."""
 
     def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
         """Add the cells of a block."""
@@ -151,7 +248,7 @@ class Labels(Cells):
 
 
 def no_number(raw: Raw) -> str:
-    """The first cell of a column of numbers that is none, and where it stands."""
+    """Message about the first cell of a column of numbers that is not a number."""
     cell, line, count = raw.strange or ("", 0, 0)
     more = f" (and {count - 1:,} more cells)" if count > 1 else ""
     where = f"line {line}, column '{plain(raw.name, 40)}'"
@@ -207,22 +304,22 @@ def _judged_numbers(raw: Raw, named: bool) -> Column:
 
 
 def _identifier(name: str, values: np.ndarray, present: np.ndarray) -> str:
-    """Why a column of numbers looks like names of objects; empty if it does not."""
+    """Why a column of numbers looks like an identifier; "" if it does not."""
     if len(present) < 3 or not np.array_equal(present, np.round(present)):
         return ""
     values_seen = len(np.unique(present))
     distinct = values_seen == len(values)
-    # A few values in many rows are groups, such as wards, whatever the column is called.
+    # A few values that repeat in many rows are groups (such as wards), whatever their column name.
     several = "id" in name.lower() and values_seen > TUNING.categories
     if _ID_TITLE.fullmatch(name.strip()) and (distinct or several):
         return "called like an identifier"
-    if len(values) >= TUNING.counter and distinct and np.all(np.diff(values) == 1):
+    if len(values) >= TUNING.counter and distinct and np.ptp(values) == len(values) - 1:
         return "counts the rows"
     return ""
 
 
 def _as_known(raw: Raw, how: Mapping[str, Any]) -> Column:
-    """A column of new objects, read as that of the fitted ones was."""
+    """A column of new objects, read in the same way as for the fitted objects."""
     name, kind, categories = raw.name, how["kind"], list(how["categories"])
     if kind == "category":
         known = {word: code for code, word in enumerate(categories)}
@@ -245,7 +342,7 @@ def _as_known(raw: Raw, how: Mapping[str, Any]) -> Column:
 
 
 def reading(columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """How the columns were read, to be kept with a result and to read new objects the same way."""
+    """How the columns were read, saved with a result to read new objects the same way."""
     kept = ("name", "kind", "used", "note")
     return [
         {part: getattr(column, part) for part in kept}
@@ -266,7 +363,7 @@ def encoded_names(columns: Sequence[Column]) -> list[list[str]]:
 
 
 def encode(columns: Sequence[Column], *, one_hot: bool = True) -> np.ndarray:
-    """The used columns as one matrix, NaN for missing cells; categories one-hot or as codes."""
+    """The used columns as a matrix, NaN if missing; categories one-hot or as codes."""
     blocks = []
     for column in columns:
         if not column.used:
@@ -289,10 +386,10 @@ def as_table(
     roles: Roles,
     source: str,
 ) -> Table:
-    """The table of the columns that can be clustered.
+    """The table of all columns that can be clustered.
 
-    ``places`` are those of the special columns and of the evidence, ``raws`` evidence and weights
-    as the reader found them, ``names`` ids and classes by role.
+    ``places`` are the positions of the special columns and of the others, ``raws`` the columns and
+    weights as read, ``names`` the ids and classes by role.
     """
     special, evidence = places
     taken = [raws[place] for place in evidence]
@@ -317,7 +414,7 @@ def as_table(
 
 
 def _numbers(raw: Raw, source: str) -> np.ndarray:
-    """The numbers of a column that has to hold them."""
+    """The numbers of a column that must be numeric."""
     if raw.numbers is None or raw.kind == "date":
         raise InputError(
             f"{source}, column '{plain(raw.name, 40)}' holds {raw.kind or 'text'}, not numbers: "
@@ -327,11 +424,11 @@ def _numbers(raw: Raw, source: str) -> np.ndarray:
 
 
 def _columns(raws: Sequence[Raw], roles: Roles) -> list[Column]:
-    """What every column is; those of a fitted model that the table lacks are all missing."""
+    """Type of every column; those of a fitted model that the table lacks are all missing."""
     if roles.reading is None:
         return [_judged(raw, roles.keep is not None) for raw in raws]
     there = {raw.name: raw for raw in raws}
-    if len(there) < len(raws):  # two columns of one name: their order tells
+    if len(there) < len(raws):  # if names repeat, the order of the columns decides
         return [_as_known(raw, how) for raw, how in zip(raws, roles.reading, strict=True)]
     rows = len(next(held for held in (raws[0].numbers, raws[0].codes) if held is not None))
     return [
@@ -352,7 +449,7 @@ def _absent(how: Mapping[str, Any], rows: int) -> Column:
 
 
 def _refuse(raws: Sequence[Raw], columns: Sequence[Column], roles: Roles, source: str) -> None:
-    """One error for all that cannot be read."""
+    """Raise one error for all columns that cannot be used."""
     said = [no_number(raw) for raw in raws if raw.strange]
     if roles.reading is not None or roles.keep is not None:
         said += [f"column '{plain(c.name, 40)}': {c.note}" for c in columns if not c.used]
@@ -370,7 +467,7 @@ def _refuse(raws: Sequence[Raw], columns: Sequence[Column], roles: Roles, source
 
 
 def _id_column(columns: Sequence[Column]) -> Column | None:
-    """The column that names the objects: the first identifier that differs in every row."""
+    """The column of object names: the first identifier with a different value in every row."""
     for column in columns:
         names = _names(column) if column.kind == "identifier" else []
         if names and (column.codes is not None or len(set(names)) == len(names)):

@@ -1,4 +1,4 @@
-"""Tables of other tools: Parquet (pyarrow), Excel (fastexcel) and AnnData."""
+"""Readers of Parquet (pyarrow), Excel (fastexcel) and AnnData files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..array.memory import reserve
 from ..array.text import plain
+from ..array.validation import reserve
 from .columns import Cells, Labels, Raw, as_table
 from .reading import InputError, Roles, Table, assign_roles, extra, quoted, with_ids
 from .text import read_stream
@@ -53,7 +53,7 @@ def read_parquet(path: Path, source: str, roles: Roles) -> Table:
 
 
 def _raw(column: Any, name: str, roles: Roles, pa: Any) -> Raw:
-    """A column of Arrow as the reader of text gives it."""
+    """An Arrow column as a ``Raw`` column."""
     kind, types = column.type, pa.types
     if not roles.labels:
         if types.is_timestamp(kind) or types.is_date(kind):
@@ -78,7 +78,7 @@ def _floats(column: Any, pa: Any) -> np.ndarray:
 
 def read_excel(path: Path, source: str, roles: Roles) -> Table:
     """The table in a sheet of an Excel workbook, read as text, like a CSV file."""
-    for package in ("pyarrow", "fastexcel"):  # the one hands over the columns of the other
+    for package in ("pyarrow", "fastexcel"):  # fastexcel returns its columns through pyarrow
         fastexcel = extra(package, "Excel workbooks need fastexcel and pyarrow", "'sfumato[io]'")
     try:
         book = fastexcel.read_excel(path)
@@ -92,13 +92,13 @@ def read_excel(path: Path, source: str, roles: Roles) -> Table:
         table = sheet.to_arrow()
     except InputError:
         raise
-    except Exception as error:  # whatever a damaged workbook makes the reader stumble over
+    except Exception as error:  # readers raise many kinds of errors on damaged workbooks
         raise InputError(
             f"{source} is not a whole Excel workbook: {plain(str(error).splitlines()[0], 100)}"
         ) from error
     if not table.num_columns or not table.num_rows:
         raise InputError(f"{source}: the sheet '{plain(name, 40)}' is empty")
-    size = table.num_rows, 8 * table.num_columns  # cells as text
+    size = table.num_rows, 8 * table.num_columns  # eight bytes per cell
     reserve(size, np.float64, f"the table in {source}", "keep fewer columns or rows")
     text = io.StringIO(newline="")
     rows = zip(*(column.to_pylist() for column in table.columns), strict=True)

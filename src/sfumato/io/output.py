@@ -1,11 +1,11 @@
 """Output that is written completely or not at all.
 
-Claimed before the work, written beside its place, moved there in one step at the end. Nothing that
-is not ours is ever replaced, however late it came.
+The output is claimed before the work begins, written under a temporary name, and renamed in one
+step at the end. Files that this library did not write are never replaced, even if they appear late.
 
-The claim is a lock file beside the output, which the system releases when its holder dies. What a
-dead writer left half written bears a token made of the output's name, and is removed by the next
-run that can take its lock.
+The claim is a lock file next to the output; the system releases it when its owner dies. Unfinished
+files of a dead run carry a token made from the output's name, and are removed by the next run that
+gets the lock.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from typing import Any
 from ..array.text import plain
 from .reading import InputError, extra
 
-_LEAST = 2**20  # bytes that must be free before any work begins: a summary and a checkpoint
-_REPLACED = ".replaced"  # ends the name of what was moved aside and may be somebody's
+_LEAST = 2**20  # bytes that must be free before the work begins: a summary and a checkpoint
+_REPLACED = ".replaced"  # suffix of files that were moved aside and may belong to somebody else
 _NOREPLACE, _EXCHANGE = 1, 2  # RENAME_NOREPLACE and RENAME_EXCHANGE of Linux
 _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.ENOLCK)  # of some file systems
 Check = Callable[[Path, bool], None]
 
 
 class Output:
-    """A file or folder that will be written.
+    """A file or folder that will be written, claimed in advance.
 
-    Entering claims it and finds out whether it can be written at all. What appears at its place
-    during the work is never replaced unasked: the result is then kept beside it, under a name that
+    Entering the context claims it and checks that it can be written. If something else appears
+    under its name during the work, it is not replaced: the result is kept under another name, which
     the error gives.
 
     Parameters
     ----------
     target : Path
     check : function of a path and whether it may be replaced
-        Refuses with ``InputError`` what must not be written there. Asked before the work and again
-        at its end.
+        Raises ``InputError`` if the output must not be written there. Called before the work and at
+        its end.
     force : bool
-        Replace what ``check`` allows to be replaced.
+        Replace existing output if ``check`` allows it.
     option : str
-        The option that named ``target``, for messages.
+        Command-line option that set ``target``, for messages.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Output:
     ) -> None:
         self.shown, self.check, self.force, self.option = target, check, force, option
         try:
-            # Unlike ``resolve`` it takes links in a circle, which ``check`` then refuses.
+            # Unlike ``resolve``, this accepts circular links, which ``check`` then refuses.
             self.target = Path(os.path.realpath(target))
         except FileNotFoundError as error:
             raise InputError(f"{option}: the folder you are in is gone") from error
@@ -77,7 +77,7 @@ class Output:
                 f"{self.option}: {plain(self.target.parent, 200)} cannot be written to: {reason}"
             ) from error
         try:
-            # cleaning up after a dead writer may have put its old result back
+            # cleaning up after a dead run may have restored its old result
             self.check(self.shown, self.force)
             self.need(_LEAST)
         except BaseException:
@@ -89,7 +89,7 @@ class Output:
         self.release()
 
     def _claim(self) -> None:
-        """Take the lock, and clean up after dead writers; go on where there are no locks."""
+        """Take the lock and clean up after dead runs; without support for locks, just go on."""
         _sweep(self.target.parent)
         if not _is_lock(self.lock_path):
             raise InputError(
@@ -98,7 +98,7 @@ class Output:
             )
         lock = _lock(self.lock_path)
         try:
-            lock.acquire(timeout=0.5)  # another run may hold it for a moment, to clean up
+            lock.acquire(timeout=0.5)  # another run may hold it for a moment while cleaning up
         except TimeoutError:
             raise InputError(
                 f"{self.option}: {plain(self.target, 200)} is being written by another process: "
@@ -113,7 +113,7 @@ class Output:
         _clean(self.target)
 
     def release(self) -> None:
-        """Let go of the lock. While something of ours is left, its file stays for the next run."""
+        """Release the lock; its file stays for the next run as long as unfinished files remain."""
         lock, self.lock = self.lock, None
         if lock is None:
             return
@@ -124,7 +124,7 @@ class Output:
             lock.release()
 
     def need(self, size: float) -> None:
-        """Refuse to begin where less than ``size`` bytes are free."""
+        """Raise InputError if fewer than ``size`` bytes are free."""
         free = shutil.disk_usage(self.target.parent).free
         if free < size:
             raise InputError(
@@ -141,13 +141,13 @@ class Output:
 
     @contextmanager
     def file(self) -> Iterator[Path]:
-        """A file to fill, empty yet."""
+        """An empty file to fill."""
         with self._published(_partial(self.target.parent, self.token)) as partial:
             yield partial
 
     @contextmanager
     def _published(self, partial: Path) -> Iterator[Path]:
-        """Move what was written to its place, or remove it where writing failed."""
+        """Rename the finished output to its final name; remove it if writing failed."""
         try:
             yield partial
             for root, _, files in os.walk(partial):
@@ -161,14 +161,14 @@ class Output:
             raise
         try:
             while not self._place(partial):
-                pass  # others come and go there meanwhile
+                pass  # other runs may add and remove files meanwhile
         except OSError:
             _remove(partial)
             raise
         sync(self.target.parent)
 
     def _place(self, partial: Path) -> bool:
-        """Take the place if it is free, or what is there may go; whether that was so."""
+        """Move the output to its final name if that is free or may be replaced; True on success."""
         try:
             rename_new(partial, self.target)
         except FileExistsError:
@@ -176,14 +176,14 @@ class Output:
         return True
 
     def _replace(self, partial: Path) -> bool:
-        """Take the place of what is there, if that may go; whether it was still there."""
+        """Replace the existing output if that is allowed; False if it is gone."""
         try:
             self.check(self.target, self.force)
         except FileNotFoundError:
             return False
         except InputError as error:
             raise self._kept(partial) from error
-        # What bears this name may be somebody's: whoever cleans up after us keeps it.
+        # This name may belong to somebody else; whoever cleans up keeps such files.
         swapped = partial.rename(partial.with_name(partial.name + _REPLACED))
         try:
             old = exchange(swapped, self.target)
@@ -194,7 +194,7 @@ class Output:
             _remove(swapped)
             raise
         try:
-            self.check(old, True)  # again, now that nobody can reach it by its name
+            self.check(old, True)  # again, now that no one can reach it by its name
         except InputError as error:
             raise self._kept(exchange(old, self.target)) from error
         with suppress(OSError):
@@ -203,7 +203,7 @@ class Output:
         return True
 
     def _kept(self, partial: Path) -> InputError:
-        """The place was taken during the work: keep the result under the next free name."""
+        """Error for a name taken during the work; the result is kept under the next free name."""
         beside = _keep_beside(partial, self.target, 1)
         appeared = f"{plain(self.shown, 200)} appeared meanwhile and is left as it is"
         return InputError(f"{self.option}: {appeared}: the result lies in {plain(beside, 200)}")
@@ -214,18 +214,18 @@ def _token(name: str) -> str:
 
 
 def _left_by(target: Path) -> list[Path]:
-    """What writers of ``target`` have not moved to its place."""
+    """Unfinished files that earlier runs for ``target`` left."""
     return sorted(target.parent.glob(f".sfumato-{_token(target.name)}-*"), reverse=True)
 
 
 def _lock(path: Path) -> Any:
     filelock = extra("filelock", "files are locked with filelock", "'sfumato[cli]'")
-    # Another thread releases it where a signal does not stop the work.
+    # If a signal does not stop the work, another thread releases the lock.
     return filelock.FileLock(path, thread_local=False, fallback_to_soft=False)
 
 
 def _is_lock(path: Path) -> bool:
-    """Whether a lock can be there: our locks are empty files. A link is left to the system."""
+    """Whether ``path`` is free or an empty file, as locks are; links are left to the system."""
     try:
         facts = path.lstat()
     except FileNotFoundError:
@@ -235,7 +235,7 @@ def _is_lock(path: Path) -> bool:
 
 
 def _clean(target: Path) -> None:
-    """Remove what a dead writer left half written; what it had moved aside may be somebody's."""
+    """Remove unfinished files of a dead run, but keep what it had moved aside."""
     for path in _left_by(target):
         if path.name.endswith(_REPLACED):
             _keep_beside(path, target, 0)
@@ -244,7 +244,7 @@ def _clean(target: Path) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Clean up after every dead writer in a folder: one whose lock is free and left something."""
+    """Clean up after every dead run in a folder: its lock is free and unfinished files remain."""
     for path in folder.glob(".*.lock"):
         target = folder / path.name[1 : -len(".lock")]
         if _left_by(target) and _is_lock(path):
@@ -254,7 +254,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or folder of ours. One that cannot be removed now is by the next run."""
+    """Remove a file or folder of this library; if that fails, the next run removes it."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -263,7 +263,7 @@ def _remove(path: Path) -> None:
 
 
 def check_file(option: str) -> Check:
-    """What refuses a file that exists (unless forced), and anything that is not a file (always)."""
+    """A check that refuses existing files (unless forced) and everything that is not a file."""
 
     def check(path: Path, force: bool) -> None:
         if path.is_dir() or (path.exists() and not path.is_file()):
@@ -274,7 +274,7 @@ def check_file(option: str) -> Check:
 
 
 def check_folder(what: str, allowed: Callable[[Path], bool]) -> Check:
-    """What refuses a folder that exists (unless forced), or holds other files (always)."""
+    """A check that refuses existing folders (unless forced) and folders with other files."""
 
     def check(path: Path, force: bool) -> None:
         if os.path.lexists(path) and not (path.is_dir() and all(map(allowed, path.iterdir()))):
@@ -297,7 +297,7 @@ def _check_free(path: Path, force: bool, option: str) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the list of names in a folder, is on the disk."""
+    """Wait until a file, or the listing of a folder, is on the disk."""
     folder = path.is_dir()
     if folder and sys.platform == "win32":  # folders cannot be opened there
         return
@@ -312,14 +312,14 @@ def sync(path: Path) -> None:
 
 
 def _partial(parent: Path, token: str, *, folder: bool = False) -> Path:
-    """A new empty file or folder of an unpredictable name; ``token`` marks its owner."""
+    """A new empty file or folder with a random name; ``token`` marks its owner."""
     path = parent / f".sfumato-{token}-{secrets.token_hex(8)}.partial"
     _take(path, folder)
     return path
 
 
 def _take(path: Path, folder: bool) -> None:
-    """Make an empty folder or file, or fail where the name is taken."""
+    """Create an empty folder or file; raise FileExistsError if the name is taken."""
     if folder:
         path.mkdir()
     else:
@@ -328,7 +328,7 @@ def _take(path: Path, folder: bool) -> None:
 
 @contextmanager
 def whole_file(path: Path, token: str = "file") -> Iterator[Path]:
-    """An empty file to fill, which replaces ``path`` if all goes well, and vanishes if not."""
+    """An empty file to fill; it replaces ``path`` on success and is removed on failure."""
     partial = _partial(path.parent, token)
     try:
         yield partial
@@ -345,18 +345,20 @@ def rename_new(source: Path, target: Path) -> None:
     if _renameat2(source, target, _NOREPLACE):
         return
     folder = source.is_dir()
-    _take(target, folder)  # the rename replaces what takes the name
+    _take(target, folder)  # reserve the name: the rename replaces it
     try:
         os.replace(source, target)
     except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # somebody has filled it
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # filled by another process
             raise FileExistsError(errno.EEXIST, "File exists", str(target)) from error
         target.rmdir() if folder else target.unlink()
         raise
 
 
 def _keep_beside(source: Path, target: Path, number: int) -> Path:
-    """Rename ``source`` to the next free name: ``target`` (for 0), ``target.1``, ``target.2``."""
+    """Rename ``source`` to the first free name of ``target`` (for 0), ``target.1``, ``target.2``,
+    ...
+    """
     while True:
         beside = target.with_name(f"{target.name}.{number}") if number else target
         try:
@@ -369,9 +371,9 @@ def _keep_beside(source: Path, target: Path, number: int) -> Path:
 
 
 def exchange(source: Path, target: Path) -> Path:
-    """Put ``source`` in the place of ``target``; where the old ``target`` now lies.
+    """Swap ``source`` and ``target``; returns the path of the old ``target``.
 
-    FileNotFoundError or FileExistsError where ``target`` is gone, or another is there, by the time.
+    Raises FileNotFoundError if ``target`` is gone, FileExistsError if another file took its name.
     """
     if _renameat2(source, target, _EXCHANGE):
         return source
@@ -380,7 +382,7 @@ def exchange(source: Path, target: Path) -> Path:
     try:
         rename_new(source, target)
     except OSError:
-        if aside.is_dir() and not any(aside.iterdir()):  # only somebody's claim to the name
+        if aside.is_dir() and not any(aside.iterdir()):  # an empty folder only reserves the name
             aside.rmdir()
         else:
             _keep_beside(aside, target, 0)
@@ -394,7 +396,7 @@ def _libc() -> Any:
 
 
 def _renameat2(source: Path, target: Path, flag: int) -> bool:
-    """Rename in one step of the kernel; False where kernel or file system has no such step."""
+    """Rename in one system call; False if the kernel or file system does not support it."""
     function = getattr(_libc(), "renameat2", None)
     if function is None:
         return False

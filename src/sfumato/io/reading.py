@@ -1,6 +1,6 @@
-"""The table that every reader returns, and one reader for every kind of file.
+"""The ``Table`` that every reader returns, and the choice of a reader for a file.
 
-The kind is recognised by the first bytes.
+File types are recognised by their first bytes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from ..array.memory import budget_for
 from ..array.text import plain
+from ..array.validation import budget_for
 
-_READERS = {  # by kind: the module and its function, which is imported when it is needed
+_READERS = {  # by file type: module and function, imported when needed
     "text": ("text", "read_text"),
     "npy": ("arrays", "read_npy"),
     "npz": ("arrays", "read_npz"),
@@ -36,11 +36,11 @@ _READERS = {  # by kind: the module and its function, which is imported when it 
 
 
 class InputError(ValueError):
-    """A file cannot be used: the message says which, where and what to do."""
+    """A file cannot be used; the message says which file, where, and what to do."""
 
 
 class Roles(NamedTuple):
-    """Columns that are not evidence, and how the others are read."""
+    """Which columns have a special role, and how the others are read."""
 
     id: str | None = None
     weight: str | None = None
@@ -50,16 +50,16 @@ class Roles(NamedTuple):
     header: bool | None = None
     delimiter: str | None = None
     encoding: str | None = None
-    keep: tuple[str, ...] | None = None  # the evidence, in this order; None: all other columns
-    mixed: bool = False  # columns may be text, dates or identifiers: io.columns says what each is
-    reading: tuple[dict[str, Any], ...] | None = None  # how a fitted model's columns were read
-    sheet: str | None = None  # of an Excel workbook
-    usual_id: str | None = None  # the ids of the fitted objects: taken where there is such a column
+    keep: tuple[str, ...] | None = None  # columns to use, in this order; None for all others
+    mixed: bool = False  # columns may be text, dates or identifiers; io.columns decides their type
+    reading: tuple[dict[str, Any], ...] | None = None  # how the columns of a fitted model were read
+    sheet: str | None = None  # sheet of an Excel workbook
+    usual_id: str | None = None  # id column of the fitted objects, used if the table has it
 
 
 class Table(NamedTuple):
-    """Evidence with what goes along: numbers (n, p), dense or sparse, or codes of labels (n, m), -1
-    for none.
+    """The data of a file: numbers (n, p), dense or sparse, or codes of labels (n, m), -1 for none,
+    with ids, weights and classes.
     """
 
     values: Any
@@ -71,30 +71,30 @@ class Table(NamedTuple):
     source: str = ""
     kind: str = ""
     digest: str = ""
-    label_names: list[list[str]] | None = None  # of labels: what each code stands for, by column
-    fields: list[Any] | None = None  # each column of the file as an io.columns.Column, if judged
-    original: Any = None  # the values before they were scaled; None where they were not
-    scaling: dict[str, Any] | None = None  # how they were scaled, as kept with a result
-    notes: tuple[str, ...] = ()  # what was done to the columns, in sentences
+    label_names: list[list[str]] | None = None  # for labelings: the label of each code, by column
+    fields: list[Any] | None = None  # column types of the file (io.columns.Column)
+    original: Any = None  # the values before scaling; None if they were not scaled
+    scaling: dict[str, Any] | None = None  # how they were scaled, as saved with a result
+    notes: tuple[str, ...] = ()  # sentences that say what was done to the columns
 
     @property
     def names(self) -> Sequence[str]:
-        """Ids of the objects, or their places where there are none."""
+        """Ids of the objects, or their row numbers."""
         return list(map(str, range(self.values.shape[0]))) if self.ids is None else self.ids
 
     @property
     def loaded(self) -> Any:
-        """The values in memory, where they are mapped."""
+        """The values, read into memory if they are memory-mapped."""
         return np.asarray(self.values) if isinstance(self.values, np.memmap) else self.values
 
     @property
     def used(self) -> list[Any]:
-        """The judged columns of the file that are clustered."""
+        """The columns of the file that are clustered."""
         return [column for column in self.fields or () if column.used]
 
 
 def extra(package: str, what: str, source: str) -> Any:
-    """A package that not everybody has, or an error that says where to get it."""
+    """An optional package, or an ImportError that says how to install it."""
     try:
         return import_module(package)
     except ImportError as error:
@@ -117,7 +117,7 @@ def quoted(names: Sequence[str], most: int = 8) -> str:
 
 
 def _places(names: Sequence[str], columns: Sequence[str], what: str, source: str) -> list[int]:
-    """Places of columns; a number counts columns from 0 where no column has that name."""
+    """Positions of columns; a number is a position (from 0) if no column has that name."""
     known = {str(place): place for place in range(len(columns))}
     known |= {name: place for place, name in enumerate(columns)}
     if absent := [name for name in names if name not in known]:
@@ -135,7 +135,7 @@ def _places(names: Sequence[str], columns: Sequence[str], what: str, source: str
 
 
 def listed(names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Names of columns; "a,b" stands for two where no column is called that."""
+    """Column names; "a,b" means two columns unless one column has that name."""
     found = []
     for name in names:
         parts = [name] if name in columns else name.split(",")
@@ -144,13 +144,14 @@ def listed(names: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 
 def with_ids(roles: Roles, columns: Sequence[str], texts: Sequence[bool]) -> Roles:
-    """Roles with the column that holds ids by default, and without columns a new table lacks.
+    """Roles with the default id column, and without columns that a new table lacks.
 
-    A fitted model takes absent columns for missing, if more than half of its columns are there: a
-    table with fewer is rather another table. ``texts`` tells which columns hold text.
+    Columns that a fitted model knows but the table lacks count as missing, if the table has more
+    than half of them; with fewer, it is probably the wrong table. ``texts`` says which columns hold
+    text.
 
-    Ids are the column that named the fitted objects, the index that pandas keeps, or the first
-    column if it is text beside numbers, has no title, or is called "id".
+    The id column is the one used for the fitted objects, the index saved by pandas, or the first
+    column if it is text while others are numbers, has no title, or is called "id".
     """
     names = roles.keep or ()
     there = tuple(name for name in names if name in columns)
@@ -166,7 +167,7 @@ def with_ids(roles: Roles, columns: Sequence[str], texts: Sequence[bool]) -> Rol
     called = title in ("id", "ids", "index")
     if roles.keep is not None and (roles.reading is not None or not roles.mixed):
         found = columns[0] not in roles.keep
-    elif roles.mixed:  # whether a column of text holds ids is told from all of it
+    elif roles.mixed:  # whether a text column holds ids is decided from all its values
         asked = columns[0] in listed(roles.keep or (), columns)
         found = not title or (not asked and (called or (beside and roles.keep is not None)))
     else:
@@ -180,7 +181,7 @@ def with_ids(roles: Roles, columns: Sequence[str], texts: Sequence[bool]) -> Rol
 def assign_roles(
     columns: Sequence[str], roles: Roles, source: str
 ) -> tuple[dict[str, int], list[int]]:
-    """Places of the special columns by role, and of the columns that are evidence."""
+    """Positions of the special columns by role, and positions of the other columns."""
     named = {"id": roles.id, "weight": roles.weight, "classes": roles.classes}
     option = {"id": "--id-column", "weight": "--weight-column", "classes": "--class-column"}
     special = {
@@ -190,7 +191,7 @@ def assign_roles(
     }
     dropped = _places(listed(roles.drop, columns), columns, "--drop", source)
     if roles.keep is not None:
-        if roles.keep == tuple(columns):  # also where two columns have one name
+        if roles.keep == tuple(columns):  # also correct if two columns have the same name
             return special, list(range(len(columns)))
         asked = roles.mixed and roles.reading is None
         names = listed(roles.keep, columns) if asked else roles.keep
@@ -212,7 +213,7 @@ def assign_roles(
 
 
 def kind_of(path: Path) -> str:
-    """What the file holds, from its first bytes."""
+    """Type of a file, from its first bytes."""
     with path.open("rb") as file:
         start = file.read(64)
     if start[:2] == b"\x1f\x8b":
@@ -235,7 +236,7 @@ def kind_of(path: Path) -> str:
     called_json = path.suffix.lower() in (".json", ".jsonl", ".ndjson")
     if kind == "text" and called_json and start.lstrip()[:1] in (b"{", b"["):
         return "json"
-    # A damaged archive is left to the reader of arrays, which says what is wrong.
+    # Damaged archives go to the reader of arrays, which says what is wrong.
     return "excel" if kind == "npz" and archive_holds(path, "xl/workbook.xml") else kind
 
 
@@ -251,7 +252,7 @@ def read(
         Which columns are ids, weights and classes, which to leave out, and whether the others are
         labels.
     report : function, optional
-        Called with the share of the file that has been read, and how much that is.
+        Called with the share and the amount of the file that has been read.
 
     Returns
     -------
@@ -269,7 +270,7 @@ def read(
     (['ada', 'bea'], ['length', 'width'], [[1.5, 2.0], [0.5, 1.0]])
     """
     roles = roles or Roles()
-    budget_for(0)  # one that is no number is not to be blamed on the file
+    budget_for(0)  # check the budget first: the file is not to blame for an invalid one
     if str(path) == "-":
         if sys.stdin is None:
             raise InputError("standard input is closed: name a file")
@@ -279,7 +280,7 @@ def read(
     path = Path(path)
     try:
         piped = path.is_fifo()
-    except (OSError, ValueError):  # a name that the system does not take
+    except (OSError, ValueError):  # the system does not accept the name
         piped = False
     if piped:
         with path.open("rb") as pipe:
@@ -290,7 +291,7 @@ def read(
 def _read_pipe(
     pipe: BinaryIO, source: str, roles: Roles, report: Callable[..., None] | None
 ) -> Table:
-    """The table that comes through a pipe, by way of a file: it is read more than once."""
+    """The table read from a pipe; copied to a temporary file, since it is read more than once."""
     with tempfile.NamedTemporaryFile(prefix="sfumato-") as spool:
         try:
             while part := pipe.read(2**20):
@@ -309,7 +310,7 @@ def _read_pipe(
 
 
 def version(path: Path) -> tuple[int, int, int]:
-    """What changes when a file is written to."""
+    """Values that change when a file is written."""
     facts = path.stat()
     return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
@@ -341,7 +342,7 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
     except OSError as error:
         reason = plain(error.strerror or error, 100)
         raise InputError(f"{source} cannot be read: {reason}") from error
-    except Exception as error:  # whatever a file from outside makes a reader stumble over
+    except Exception as error:  # readers raise many kinds of errors on unexpected files
         if "\0" in str(path):
             raise InputError(f"no file called {plain(path, 200)}") from error
         what = f"{type(error).__name__} {plain(error, 80)}"
@@ -364,7 +365,7 @@ def _by_kind(
         return getattr(import_module(f"{__package__}.{room}"), reader)(
             path, source, roles, *progress
         )
-    except InputError as error:  # the name of the file may say why there is no table
+    except InputError as error:  # the file name may explain why there is no table
         named = path.suffix.lower() in (".npy", ".npz", ".parquet", ".xlsx", ".h5ad")
         if kind != "text" or not named:
             raise

@@ -1,6 +1,6 @@
-"""The result folder: memberships, a summary, the model, what the pictures need, and the report.
+"""Reading and writing of result folders: memberships, summary, model, report and its pictures.
 
-What is read may have been damaged since it was written.
+All content is checked when it is read, since it may have been damaged.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .reading import InputError, Roles, extra, kind_of, read
 SCHEMA = 1
 _OWN = "memberships.csv memberships.parquet levels.csv summary.json pictures.json"
 _OWN += " model.skops report.html"
-_BLOCK = 20_000  # rows that are text at the same time
-# What a summary is read for, what it keeps of the input, and of each of its fields.
+_BLOCK = 20_000  # rows converted to text at a time
+# Types of the fields of a summary, of what it keeps about the input, and of each input column.
 _TYPES: dict[str, Any] = {
     "model estimator": (str,),
     "n_objects n_clusters n_iter seed": (int,),
@@ -43,7 +43,7 @@ _FIELD: dict[str, Any] = {"name kind": (str,), "used": (bool,), "categories": (l
 
 
 class Result(NamedTuple):
-    """A soft clustering as it lies in a folder."""
+    """The content of a result folder."""
 
     memberships: np.ndarray
     ids: Sequence[str]
@@ -56,7 +56,7 @@ check_target = check_folder("a result folder", lambda path: path.name in _OWN.sp
 
 
 def text_file(path: Path) -> TextIO:
-    """A file for a table; characters that UTF-8 lacks are escaped."""
+    """A text file open for writing a table; characters without UTF-8 encoding are escaped."""
     return path.open("w", encoding="utf-8", errors="backslashreplace", newline="")
 
 
@@ -123,7 +123,7 @@ def write_memberships(
     for start in range(0, n, _BLOCK):
         block = memberships[start : start + _BLOCK]
         names = [to_cell(str(name)) for name in ids[start : start + _BLOCK]]
-        # bare, the one would end the row, the other be lost
+        # unquoted, the first would end the row and the second would be lost
         odd = any("\r" in name or name.startswith(" ") for name in names)
         best = block.argmax(axis=1).tolist(), block.max(axis=1).tolist()
         rows = zip(names, *best, *block.T.tolist(), strict=True)
@@ -170,7 +170,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 
 def _check(held: dict[str, Any], types: dict[str, Any], *, whole: bool = False) -> None:
-    """Refuse what is of another type than it was written with, or absent from the ``whole``."""
+    """Refuse fields of a wrong type, and missing fields if the ``whole`` object is required."""
     for names, kinds in types.items():
         for name in names.split():
             value = held.get(name)
@@ -181,7 +181,7 @@ def _check(held: dict[str, Any], types: dict[str, Any], *, whole: bool = False) 
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; an empty one where there is no file."""
+    """The object in a JSON file; empty if there is no file."""
     try:
         text = path.read_text(encoding="utf-8") if path.is_file() else "{}"
         content = json.loads(text, object_hook=_Held)
@@ -193,7 +193,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 class _Held(dict[str, Any]):
-    """An object from a file: a missing key is reported as damage of the file."""
+    """An object from a file; missing keys are reported as a damaged file."""
 
     def __missing__(self, key: str) -> Any:
         raise InputError(f"the result folder is damaged: its summary has no '{plain(key, 40)}'")
@@ -217,7 +217,7 @@ def read_result(folder: Path) -> Result:
 
 
 def read_memberships(path: Path) -> tuple[np.ndarray, list[str]]:
-    """Memberships and ids from our own files, or from any table whose rows sum to 1."""
+    """Memberships and ids from a file of this library, or from any table whose rows sum to 1."""
     table = read(path, Roles(id="id", drop=("cluster", "certainty")) if _is_ours(path) else Roles())
     try:
         memberships = check_memberships(np.asarray(table.values), plain(path.name))
@@ -227,7 +227,7 @@ def read_memberships(path: Path) -> tuple[np.ndarray, list[str]]:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether the columns are those of ``write_memberships``; reading tells what is damaged."""
+    """Whether a file has the columns of ``write_memberships``, intact or not."""
     first = ["id", "cluster", "certainty"]
     try:
         if kind_of(path) == "parquet":
@@ -236,5 +236,5 @@ def _is_ours(path: Path) -> bool:
             return pq.read_schema(path).names[:3] == first
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.readline(100).startswith(",".join(first) + ",")
-    except Exception:  # of any kind: pyarrow has many
+    except Exception:  # pyarrow has many kinds of errors
         return False

@@ -1,7 +1,7 @@
-"""Models and checkpoints on disk, with skops: no pickles, and only classes of a short list.
+"""Saving and loading of models and checkpoints with skops: no pickles, only trusted classes.
 
-A checkpoint holds the state of every loop of a long fit. Seeds determine the starts, and the state
-of a loop determines what follows, so a fit that is resumed ends where it would have ended.
+A checkpoint holds the state of every loop of a long fit. Seeds determine the starts and the state
+of a loop determines the rest, so a resumed fit gives the same answer as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..array.memory import reserve
 from ..array.text import plain
+from ..array.validation import reserve
 from .output import whole_file
 from .reading import InputError, archive_holds, extra
 
-# Rooms of files and pictures: no model is made of what they hold.
+# Folders whose classes are never part of a model.
 _FRONT = ("anndata", "cli", "dask", "io", "papers", "plot", "report")
 _OTHERS = frozenset(
     {
@@ -37,18 +37,18 @@ _OTHERS = frozenset(
 
 
 def skops() -> Any:
-    """The package that saves and loads, which takes a while to import."""
+    """The package that saves and loads models; imported late because that takes a while."""
     return extra("skops.io", "models are saved and loaded with skops", "'sfumato[cli]'")
 
 
 def save(thing: Any, path: Path, token: str = "model") -> None:
-    """Write an estimator or a checkpoint, whole or not at all."""
+    """Write an estimator or a checkpoint, completely or not at all."""
     with whole_file(path, token) as partial:
         skops().dump(thing, partial)
 
 
 def untrusted(path: Path) -> list[str]:
-    """Types in a file that are neither plain data nor ours."""
+    """Types in a file that are neither plain data nor classes of this library."""
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(info.file_size for info in archive.infolist())
@@ -56,7 +56,7 @@ def untrusted(path: Path) -> list[str]:
         found = skops().get_untrusted_types(file=path)
     except (MemoryError, ImportError):
         raise
-    except Exception as error:  # whatever a damaged file makes the reader stumble over
+    except Exception as error:  # readers raise many kinds of errors on damaged files
         if isinstance(error, zipfile.BadZipFile) and "CRC" in str(error):
             raise InputError(
                 f"{plain(path.name)} is damaged, its checksums do not agree: delete it, and fit "
@@ -80,7 +80,7 @@ def _is_ours(name: str) -> bool:
 
 
 def load(path: Path) -> Any:
-    """What ``save`` wrote. A file that asks for any other type is refused, unread."""
+    """The object that ``save`` wrote. Files with types that are not trusted are refused unread."""
     if not path.is_file():
         raise InputError(f"no model called {plain(path, 200)}")
     strange = untrusted(path)
@@ -101,11 +101,12 @@ def load(path: Path) -> Any:
 
 
 class Checkpoint:
-    """Keeps the loops of one fit (see ``engine.loop.checkpoints``) in a file.
+    """Saves the loops of one fit (see ``engine.loop.checkpoints``) to a file.
 
-    ``task`` says what is fitted to what: a file kept for another is refused. It is written every
-    so many seconds, or less often where writing would take more than a tenth of the time. ``token``
-    marks the files of this run, and ``warn`` is told why a write failed.
+    ``task`` describes the model and the data; a checkpoint of another task is refused. The file is
+    written every ``every`` seconds, or less often if writing would take more than a tenth of the
+    time. ``token`` marks the files of this run, and ``warn`` is called with the reason if writing
+    fails.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Checkpoint:
         token: str = "checkpoint",
         warn: Callable[[str], None] | None = None,
     ) -> None:
-        skops()  # an import that Ctrl-C interrupts cannot be repeated
+        skops()  # an import interrupted by Ctrl-C cannot be repeated
         self.path, self.task, self.every, self.token = path, task, every, token
         self.warn = warn or partial(warnings.warn, stacklevel=2)
         self._said: set[str] = set()
@@ -127,7 +128,7 @@ class Checkpoint:
         self.started, self.written, self.resumed, self.cost = 0, time.monotonic(), 0, 0.0
 
     def resume(self) -> None:
-        """Go on from the file, if there is one."""
+        """Load the loops from the file, if there is one."""
         if not self.path.exists():
             return
         kept = load(self.path)
@@ -147,16 +148,16 @@ class Checkpoint:
 
     @property
     def mine(self) -> bool:
-        """Whether the file is there, and is what this run wrote, resumed or was told to replace."""
+        """Whether the file exists and was written, resumed or replaced by this run."""
         return self.path.exists() and _identity(self.path) in (self._written, self._coming)
 
     @property
     def reached(self) -> int:
-        """Iterations that would not have to be repeated."""
+        """Number of iterations that need not be repeated."""
         return sum(len(history) for _, history in self.loops)
 
     def recall(self, state: Any) -> tuple[int, Any, list[Any]]:
-        """Place of the next loop, and where it is to start."""
+        """Number of the next loop, its state and its history."""
         place, self.started = self.started, self.started + 1
         if place == len(self.loops):
             self.loops.append((state, []))
@@ -164,14 +165,14 @@ class Checkpoint:
         return place, state, list(history)
 
     def keep(self, place: int, state: Any, history: list[Any]) -> None:
-        """Note how far a loop has come; write it down when it is time."""
+        """Record the progress of a loop; write the file if it is time."""
         self.loops[place] = (state, list(history))
         pause = self.every and max(self.every, 9 * self.cost)
         if time.monotonic() - self.written >= pause:
             self.write()
 
     def write(self) -> bool:
-        """Write all that is kept; a failure is reported once, and the last good file stays."""
+        """Write all loops; a failure is reported once, and the last good file is kept."""
         began = time.monotonic()
         try:
             if self.mine != self.path.exists():
@@ -180,7 +181,7 @@ class Checkpoint:
                 skops().dump({"task": self.task, "loops": self.loops}, partial_file)
                 self._coming = _identity(partial_file)  # a stop may come right after the rename
             self._written = self._coming
-        except Exception as error:  # whatever it is, it must not cost the fit
+        except Exception as error:  # no failure of a checkpoint may stop the fit
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
             reason = plain(why, 100)
             if reason not in self._said:
@@ -197,14 +198,14 @@ class Checkpoint:
         return True
 
     def remove(self) -> None:
-        """Delete the file: the fit is done."""
+        """Delete the file when the fit is done."""
         if self.mine:
             with suppress(OSError):
                 self.path.unlink()
 
 
 def check_checkpoint(path: Path, *, wanted: bool) -> None:
-    """Refuse a file in the place of a checkpoint that is none, or one that is not wanted."""
+    """Refuse an existing file that is not a checkpoint, or a checkpoint that was not asked for."""
     if not os.path.lexists(path):
         return
     said = f"--out: {plain(path, 200)} is"

@@ -1,7 +1,7 @@
-"""Text tables: CSV, TSV and similar files, read in blocks.
+"""Reader of text tables (CSV, TSV and similar files), in blocks.
 
-How a table is written (delimiter, decimal comma, header) is told from its first lines. Errors name
-the line and the column.
+The format of a table (delimiter, decimal comma, header) is detected from its first lines. Errors
+name the line and the column.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..array.memory import SHARE, memory_budget, reserve
 from ..array.text import from_cell, plain
-from .columns import Cells, Labels, as_table, no_number
+from ..array.validation import SHARE, memory_budget, reserve
+from .columns import Cells, Labels, as_table, no_number, number, written_number
 from .reading import InputError, Roles, Table, assign_roles, with_ids
-from .written import number, written_number
 
 _NAMED = re.compile(r'"?sep=([^"\r\n])"?(?:\r?\n|\r)', re.IGNORECASE)  # as spreadsheets write it
-_BLOCK = 20_000  # rows that are text at the same time
-_SAMPLE, _LONGEST = 2**18, 2**26  # characters from which the dialect is told: at least, and at most
+_BLOCK = 20_000  # rows converted from text at a time
+_SAMPLE, _LONGEST = 2**18, 2**26  # characters used to detect the dialect: at least and at most
 
 
 def read_text(
@@ -61,7 +60,7 @@ def _decoded(raw: Any, encoding: str | None) -> io.TextIOWrapper:
     start = raw.read(4)
     raw.seek(0)
     stream: Any = gzip.GzipFile(fileobj=raw) if start[:2] == b"\x1f\x8b" else raw
-    if encoding is None:  # UTF-16 has a mark, or zeros between letters
+    if encoding is None:  # UTF-16 has a byte-order mark, or zeros between letters
         zeros = [byte == 0 for byte in start]
         known = {(False, True) * 2: "utf-16-le", (True, False) * 2: "utf-16-be"}
         marked = start[:2] in (b"\xff\xfe", b"\xfe\xff")
@@ -86,7 +85,7 @@ def read_stream(
 
 
 def _beginning(text: io.TextIOBase, source: str) -> str:
-    """The first lines, the header and some rows among them whatever their length."""
+    """The first lines, long enough to include the header and some rows."""
     lines: list[str] = []
     size = quotes = rows = 0
     while size < _SAMPLE or (rows < 3 and size < _LONGEST):
@@ -99,14 +98,14 @@ def _beginning(text: io.TextIOBase, source: str) -> str:
             )
         lines.append(line)
         size, quotes = size + len(line), quotes + line.count('"')
-        rows += quotes % 2 == 0  # a line break between quotes ends no row
+        rows += quotes % 2 == 0  # a line break inside quotes does not end a row
     return "".join(lines)
 
 
 def _collect(
     reader: Any, dialect: Dialect, roles: Roles, source: str, progress: Callable[[str], None] | None
 ) -> Table:
-    """The table of the rows, collected column by column in blocks."""
+    """The table made from all rows, collected by column in blocks."""
     rows, titles, marks = _Rows(reader, dialect, source), dialect.columns, dialect.decimals
     texts = [number(cell, mark) is None for cell, mark in zip(rows.peek(), marks, strict=False)]
     roles = with_ids(roles, titles, texts)
@@ -143,11 +142,11 @@ def _collect(
 
 
 class _Rows:
-    """Blocks of rows, all of one width; knows on which line each stood."""
+    """Blocks of rows of equal width, with the line number of each row."""
 
     def __init__(self, reader: Any, dialect: Dialect, source: str) -> None:
         self.dialect, self.source = dialect, source
-        self.lines: list[int] = []  # of the block that was given last
+        self.lines: list[int] = []  # line numbers of the last block
         self.rows = self._numbered(reader)
         if dialect.header:
             next(self.rows, None)
@@ -181,7 +180,7 @@ class _Rows:
 
 
 class Dialect(NamedTuple):
-    """How to cut lines into cells and read their numbers; lines that stand above the table."""
+    """How to split lines into cells and read numbers, and how many lines precede the table."""
 
     delimiter: str
     decimals: list[str]
@@ -193,7 +192,7 @@ class Dialect(NamedTuple):
 def sniff(
     sample: str, source: str, *, header: bool | None = None, delimiter: str | None = None
 ) -> Dialect:
-    """The dialect of a text by its beginning; a first line ``sep=;`` names the delimiter."""
+    """Dialect detected from the beginning of a text; a first line ``sep=;`` sets the delimiter."""
     if (named := _NAMED.match(sample)) is not None:
         found = sniff(sample[named.end() :], source, header=header, delimiter=delimiter or named[1])
         return found._replace(above=found.above + 1)
@@ -227,7 +226,7 @@ def sniff(
 
 
 def _title_lines(sample: str, delimiter: str, width: int) -> tuple[int, int]:
-    """Lines above the table, and how many of them hold text: a title, in one cell of many."""
+    """Number of lines above the table, and how many hold text in one cell only (a title)."""
     reader = _reader(sample, delimiter)
     lines = titles = 0
     for row in islice(reader, 20):
@@ -244,7 +243,7 @@ def _reader(lines: Any, delimiter: str, *, strict: bool = False) -> Any:
 
 
 def _cut(sample: str, delimiter: str) -> list[list[str]]:
-    """Some rows of the sample, cut into cells."""
+    """Some rows of the sample, split into cells."""
     try:
         rows = islice(_reader(sample, delimiter), 200)
         return [row for row in rows if any(cell.strip() for cell in row)]
@@ -253,7 +252,7 @@ def _cut(sample: str, delimiter: str) -> list[list[str]]:
 
 
 def _fitness(rows: list[list[str]], delimiter: str) -> tuple[float, float, int]:
-    """Steadiness of the number of cells, share of numbers, number of cells."""
+    """Three scores of a delimiter: constant number of cells, share of numbers, number of cells."""
     body = rows[1:] or rows
     width, steady = Counter(map(len, body)).most_common(1)[0]
     if width == 1:
@@ -267,10 +266,10 @@ def _fitness(rows: list[list[str]], delimiter: str) -> tuple[float, float, int]:
 
 
 def _decimal(cells: Sequence[str], delimiter: str) -> str:
-    """What stands before the decimals of a column.
+    """Decimal sign of a column, "." or ",".
 
-    A comma where some cells are numbers only that way, and none only with a point. "1,234" may be
-    either: thousands where commas also stand between cells, else decimals.
+    A comma if some cells are numbers only with a decimal comma, and none only with a point. "1,234"
+    is ambiguous: thousands if commas also separate cells, otherwise decimals.
     """
     commas = [cell for cell in cells if "," in cell and written_number(cell, ",") is not None]
     decided = any(written_number(cell, ".") is None for cell in commas)
@@ -295,7 +294,7 @@ def _has_header(rows: list[list[str]], decimals: list[str]) -> bool:
     columns = list(zip(*(row for row in body if len(row) == len(first)), strict=True))
     if not columns:
         return not says(first[0])
-    text, beside = [], []  # which first cells are text, and those of columns of numbers
+    text, beside = [], []  # which first cells are text, and which of them head columns of numbers
     for cell, column, mark in zip(first, columns, decimals, strict=False):
         text.append(not says(cell, mark))
         if sum(says(each, mark) for each in column) > 0.5 * len(column):

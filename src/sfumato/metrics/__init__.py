@@ -1,4 +1,4 @@
-"""Measures of clusterings, hard or soft: every one takes labels or memberships on either side."""
+"""Measures that compare or describe clusterings; both sides may be labels or memberships."""
 
 from ._sides import Estimate
 from .information import (

@@ -1,7 +1,7 @@
-"""Labels or memberships, weights and intervals: what every measure shares.
+"""What every measure shares: checked labels or memberships, weights and bootstrap intervals.
 
-A side is an array (n, k): memberships as they are, labels as a sparse one-hot array, so that a
-million labels of any number of clusters stay small and every measure is written once. Sums run over
+A side is an array (n, k): memberships as they are, labels as a sparse one-hot array, so that even a
+million labels in many clusters stay small, and every formula is written only once. Sums run over
 row blocks in float64.
 """
 
@@ -25,7 +25,7 @@ Side = Any
 
 
 class Estimate(NamedTuple):
-    """A number, or an array of numbers, with its bootstrap interval."""
+    """A value with its bootstrap interval; the fields may be arrays."""
 
     value: Any
     low: Any
@@ -36,7 +36,7 @@ class Estimate(NamedTuple):
 
 
 def as_side(clustering: ArrayLike, name: str = "clustering") -> Side:
-    """Memberships (n, k) checked, or labels (n,) of any kind as a sparse one-hot array."""
+    """Checked memberships (n, k), or labels (n,) of any type as a sparse one-hot array (n, k)."""
     refuse_mask(clustering, name)
     values = to_numpy(clustering)
     if values.ndim == 2:
@@ -55,7 +55,7 @@ def as_side(clustering: ArrayLike, name: str = "clustering") -> Side:
 def as_sides(
     reference: ArrayLike, clustering: ArrayLike, sample_weight: ArrayLike | None, unseen: str
 ) -> tuple[Side, Side, Any]:
-    """Both sides of a comparison with the weights, of the objects that both of them saw."""
+    """Both sides and the weights, for the objects that both clusterings saw."""
     check_choice(unseen, "unseen", ("ignore", "cluster"))
     left, right = to_numpy(reference), to_numpy(clustering)
     if unseen == "ignore" and left.ndim and right.ndim and len(left) == len(right):
@@ -79,14 +79,14 @@ def as_sides(
 
 
 def _seen(values: np.ndarray) -> np.ndarray:
-    """Whether an object has a label: -1 says that a clustering did not see it."""
+    """Mask (n,) of the objects with a label; -1 means not seen by the clustering."""
     if values.ndim == 1 and values.dtype.kind in "if":
         return values != -1
     return np.ones(len(values), dtype=bool)
 
 
 def is_hard(side: Side) -> bool:
-    """Whether the side came as labels."""
+    """Whether the side was given as labels."""
     return sp.issparse(side)
 
 
@@ -132,7 +132,7 @@ def measure(
         return value
     rng = as_generator(random_state)
     draws = [function(resampled) for resampled in bootstrap_weights(rng, n, weights, interval)]
-    # Between infinite draws there is nothing to interpolate.
+    # Linear interpolation between infinite draws would give NaN.
     between: Literal["linear", "nearest"] = "linear" if np.isfinite(draws).all() else "nearest"
     low, high = np.quantile(draws, [(1 - interval) / 2, (1 + interval) / 2], method=between)
     return Estimate(value, float(low), float(high))
@@ -141,7 +141,7 @@ def measure(
 def comparison(
     formula: Callable[[Side, Side, np.ndarray | None], float],
 ) -> Callable[..., float | Estimate]:
-    """A measure of agreement from its formula, a function of two sides and the weights."""
+    """A public measure of agreement, made from a formula of two sides and weights."""
 
     @wraps(formula, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
     def agreement(
@@ -157,14 +157,14 @@ def comparison(
         n = left.shape[0]
         return measure(lambda w: formula(left, right, w), n, sample_weight, interval, random_state)
 
-    del agreement.__wrapped__  # its parameters are not those of the formula
+    del agreement.__wrapped__  # hide the parameters of the formula from inspect.signature
     return documented(agreement)
 
 
 def bootstrap_weights(
     rng: np.random.Generator, n: int, weights: np.ndarray | None, interval: float
 ) -> Iterator[np.ndarray]:
-    """Weights times multinomial counts: the objects drawn with replacement, again and again."""
+    """Weights of bootstrap draws: multinomial counts of the objects times their weights."""
     if not 0 < interval < 1:
         raise ValueError(
             f"interval must be a level between 0 and 1, such as 0.95, or None; got {interval!r}"
@@ -172,5 +172,5 @@ def bootstrap_weights(
     for _ in range(400):
         counts = np.bincount(rng.integers(n, size=n), minlength=n).astype(np.float64)
         resampled = counts if weights is None else counts * weights
-        # A draw may hit objects of weight zero only.
+        # A draw may contain only objects of weight zero.
         yield resampled if resampled.any() else np.ones(n)

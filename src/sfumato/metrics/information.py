@@ -1,6 +1,6 @@
-"""Shared information and matching of clusters, from the (soft) contingency table  T = V'WU.
+"""Mutual information and matching of clusters, computed from the (soft) table  T = V'WU.
 
-With  P = T / sum T,  r and c its margins:  I = sum P log(P / r c'),  H(r) = -sum r log r.
+With P = T / sum T and its margins r and c: I = sum P log(P / r c'), H(r) = -sum r log r.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 from scipy.special import xlogy
 
-from ..array.memory import reserve
 from ..array.types import ArrayLike
+from ..array.validation import reserve
 from ..numerics.contingency import log_posterior
 from ._sides import Side, comparison, is_hard, overlap, total
 
@@ -31,11 +31,11 @@ def _information(table: Any) -> tuple[float, float, float]:
 
 
 def _expected(table: np.ndarray, left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Mutual information to expect when one side is shuffled.
+    """Expected mutual information when one side is shuffled.
 
-    Exact (hypergeometric) for whole counts of labels. Otherwise to second order in the deviations
-    of the table, whose variances under shuffling are known:  sum_rs S_r S_s / ((n - 1) 2 a_r b_s),
-    S_r = sum_i w_i (u_ir - mean)^2.
+    Exact (hypergeometric) for labels with whole weights, otherwise to second order in the
+    deviations of the table, whose variances under shuffling are known: sum_rs S_r S_s / ((n - 1) 2
+    a_r b_s), S_r = sum_i w_i (u_ir - mean)^2.
     """
     counts = sp.csr_matrix(table) if is_hard(left) and is_hard(right) else None
     if counts is not None and np.array_equal(counts.data, np.rint(counts.data)):
@@ -59,7 +59,7 @@ def _expected(table: np.ndarray, left: Side, right: Side, weights: np.ndarray | 
 
 @comparison
 def normalized_mutual_information(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Mutual information of the two labels of an object over the mean of their entropies.
+    """Mutual information of the two labels of an object, divided by the mean of their entropies.
 
     On memberships the two labels are drawn independently from the two rows, so a soft clustering
     scores below 1 against itself.
@@ -81,11 +81,11 @@ def normalized_mutual_information(left: Side, right: Side, weights: np.ndarray |
 
 @comparison
 def adjusted_mutual_information(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Mutual information above chance, (I - E) / (mean entropy - E), E that of shuffled objects.
+    """Mutual information above chance, (I - E) / (mean entropy - E); E is its value by chance.
 
-    Vinh et al. (2010). E is exact for labels with whole weights; for memberships it is the
-    second-order approximation, good while clusters hold several objects.
-    At most 1, near 0 for chance. ``adjusted_mutual_info_score`` in scikit-learn.
+    Vinh et al. (2010). E is exact for labels with whole weights. For memberships it is a
+    second-order approximation, accurate when clusters hold several objects. At most 1, near 0 for
+    chance. ``adjusted_mutual_info_score`` in scikit-learn.
 
     %(objects)s
 
@@ -106,10 +106,10 @@ def adjusted_mutual_information(left: Side, right: Side, weights: np.ndarray | N
 
 @comparison
 def matched_accuracy(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Share of objects in the right cluster when clusters are paired one to one in the best way.
+    """Share of objects in the right cluster under the best one-to-one pairing of clusters.
 
-    On memberships the expected share for labels drawn independently from both sides; clusters
-    beyond the smaller number stay without a partner and count as wrong.
+    For memberships, the expected share when labels are drawn independently from both sides. If one
+    side has more clusters, those left without a partner count as wrong.
 
     %(objects)s
 
@@ -129,12 +129,12 @@ def matched_accuracy(left: Side, right: Side, weights: np.ndarray | None) -> flo
 
 
 def contingency_bayes_factor(table: float | np.ndarray, prior: ArrayLike = 1.0) -> float:
-    r"""Log Bayes factor (in nats) of a distribution for each row of a table, against one for all.
+    r"""Log Bayes factor (nats): a distribution for each row of a table, against one for all rows.
 
     .. math:: \log \prod_j \frac{B(p + r_j)}{B(p)} - \log \frac{B(p + \sum_j r_j)}{B(p)}, \qquad
               B(a) = \frac{\prod_i \Gamma(a_i)}{\Gamma(\sum_i a_i)}
 
-    Above 0 rows and columns depend on each other. The row totals are taken as given.
+    A value above 0 speaks for a dependence of rows and columns. The row totals are taken as given.
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
-"""Agreement about pairs of objects, for labels and memberships alike.
+"""Agreement on pairs of objects, for labels and memberships alike.
 
-p_ij = u_i'u_j is the chance that the clustering under test puts i and j together, q_ij = v_i'v_j
-that of the reference; sums run over pairs i < j, each counted w_i w_j times. With  T = V'WU:
+p_ij = u_i'u_j is the chance that the tested clustering puts i and j together, and q_ij = v_i'v_j
+the same for the reference. Sums run over pairs i < j with weights w_i w_j. With T = V'WU:
 
     sum p q = (|T|^2 - sum_i w_i^2 |u_i|^2 |v_i|^2) / 2
             sum p = (|U'w|^2 - sum_i w_i^2 |u_i|^2) / 2
 
-so that nothing n x n is needed: O(n k k'). On labels the measures are the classical ones; on
+so no n x n matrix is needed: O(n k k'). For labels these are the classical measures; for
 memberships the counts are expectations over labels drawn independently from both sides.
 """
 
@@ -25,8 +25,8 @@ from ._sides import Side, as_sides, bootstrap_weights, comparison, is_hard, over
 
 
 class Pairs(NamedTuple):
-    """Expected numbers of pairs: apart in both, together in the clustering only, in the reference
-    only, in both; and the sum of p(1-p) + q(1-q).
+    """Expected numbers of pairs that are together in neither clustering, only in the tested one,
+    only in the reference, in both; then the sum of p(1-p) + q(1-q).
     """
 
     tn: float
@@ -49,7 +49,7 @@ class Pairs(NamedTuple):
 def count_pairs(
     reference: Side, clustering: Side, weights: np.ndarray | None, *, squares: bool = False
 ) -> Pairs:
-    """Expected pair counts; the last only with ``squares``, for which it needs two more tables."""
+    """Expected pair counts; ``vagueness``, which needs two more tables, only with ``squares``."""
     w2 = np.ones(reference.shape[0]) if weights is None else weights**2
     mass = float(reference.shape[0] if weights is None else weights.sum())
     v2, u2 = (
@@ -84,7 +84,7 @@ def pair_confusion(
     """Expected numbers of pairs ``[[TN, FP], [FN, TP]]``: rows apart or together in the reference,
     columns in the clustering.
 
-    Over pairs i < j: half of scikit-learn's ``pair_confusion_matrix``, which counts both orders.
+    Pairs are counted once, i < j; scikit-learn's ``pair_confusion_matrix`` counts them twice.
 
     Parameters
     ----------
@@ -107,9 +107,9 @@ def pair_confusion(
 def rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
     """Share of pairs on which the two clusterings agree: together in both or apart in both.
 
-    On memberships the expectation over independently drawn labels, so a soft clustering agrees with
-    itself less than perfectly (``1 - brier_score`` is the form that does).
-    1 is perfect. ``rand_score`` in scikit-learn.
+    For memberships, the expectation over independently drawn labels: a soft clustering then scores
+    below 1 against itself (use ``1 - brier_score`` for an index that gives 1). 1 is perfect.
+    ``rand_score`` in scikit-learn.
 
     %(pairs)s
 
@@ -125,11 +125,11 @@ def rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
 @comparison
 def adjusted_rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """(sum pq - E) / ((sum p^2 + sum q^2)/2 - E),  E = sum p sum q / pairs: agreement above chance.
+    """Rand index corrected for chance: (sum pq - E) / ((sum p^2 + sum q^2)/2 - E).
 
-    The index of Hubert and Arabie (1985) on labels; on memberships 1 for a soft clustering against
-    itself.
-    1 is perfect, 0 is chance, at least -1/2. ``adjusted_rand_score`` in scikit-learn.
+    E = sum p sum q / pairs. For labels this is the index of Hubert and Arabie (1985); a soft
+    clustering scores 1 against itself. 1 is perfect, 0 is chance, at least -1/2.
+    ``adjusted_rand_score`` in scikit-learn.
 
     %(pairs)s
 
@@ -149,7 +149,7 @@ def adjusted_rand_index(left: Side, right: Side, weights: np.ndarray | None) -> 
 
 @comparison
 def pair_precision(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Share of the pairs together in the clustering that are so in the reference; 1 if none are.
+    """Share of the pairs together in the clustering that are together in the reference, or 1.
 
     %(pairs)s
 
@@ -165,7 +165,7 @@ def pair_precision(left: Side, right: Side, weights: np.ndarray | None) -> float
 
 @comparison
 def pair_recall(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Share of the pairs together in the reference that are so in the clustering; 1 if none are.
+    """Share of the pairs together in the reference that are together in the clustering, or 1.
 
     %(pairs)s
 
@@ -197,11 +197,11 @@ def pair_f1(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
 @comparison
 def brier_score(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Mean squared difference of co-occurrences, (p_ij - q_ij)^2 over pairs; 0 is perfect.
+    """Mean squared difference (p_ij - q_ij)^2 of co-occurrences over pairs; 0 is perfect.
 
-    Against labels it is a proper score of the probabilities that two objects belong together: its
-    expected value is least for the true probabilities.
-    On labels, one minus the Rand index.
+    Against labels it is a proper score for the probabilities of belonging together: the true
+    probabilities have the smallest expected value. For two sets of labels it is one minus the Rand
+    index.
 
     %(pairs)s
 
@@ -215,7 +215,7 @@ def brier_score(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
 
 class CalibrationCurve(NamedTuple):
-    """Pairs binned by the chance of the clustering: mean chance, mean truth, weight, interval.
+    """Pairs binned by predicted chance: mean prediction, observed share, weight and interval.
 
     Arrays over the bins that hold pairs; ``low`` and ``high`` are ``None`` unless asked for.
     """
@@ -255,11 +255,11 @@ def calibration_curve(
     n_bins : int
         Bins of equal width on [0, 1]; empty ones are left out.
     n_pairs : int
-        Where there are more pairs than that, so many are drawn at random.
+        If there are more pairs than this, this many are drawn at random.
     interval : float, optional
         Level of bootstrap intervals over objects for the observed shares, such as 0.95.
     random_state : None, int or Generator
-        Of the drawn pairs and the bootstrap.
+        Seed for drawing pairs and for the bootstrap.
 
     Examples
     --------
@@ -315,5 +315,5 @@ def _pairs(rng: np.random.Generator, n: int, n_pairs: int) -> np.ndarray:
 def _together(side: Side, pairs: np.ndarray) -> np.ndarray:
     if is_hard(side):
         return (side.indices[pairs[:, 0]] == side.indices[pairs[:, 1]]).astype(np.float64)
-    # Rounding may leave [0, 1] by a bit or two.
+    # Rounding may leave values slightly outside [0, 1].
     return np.clip(cooccurrence(side, pairs), 0.0, 1.0)

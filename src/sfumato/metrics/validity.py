@@ -38,7 +38,8 @@ def partition_coefficient(
     ----------
     clustering : memberships of shape (n, k), or labels of shape (n,)
     normalized : bool
-        Stretch to [0, 1]:  1 - k/(k-1) (1 - coefficient)  (Dave 1996), which favours no k.
+        Rescale to [0, 1]: 1 - k/(k-1) (1 - coefficient) (Dave 1996), which removes the preference
+        for small k.
     %(sample_weight)s
     %(bootstrap)s
 
@@ -109,11 +110,11 @@ def xie_beni(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Compactness over separation, small is good.
+    """Compactness divided by separation; smaller is better.
 
     sum_i sum_r u_ir^m |x_i - c_r|^2 / (n min_{r != s} |c_r - c_s|^2)
 
-    Infinite where two centers coincide, so that copies of a center never look best. Xie and Beni
+    Infinite if two centers coincide, so that duplicated centers never look best. Xie and Beni
     (1991).
 
     Parameters
@@ -121,7 +122,7 @@ def xie_beni(
     X : array of shape (n, p)
     clustering : memberships of shape (n, k), or labels of shape (n,); at least two clusters
     centers : array of shape (k, p), optional
-        By default the means with weights u^m.
+        By default, the means of the objects with weights u^m.
     fuzzifier : float
         The exponent m.
     %(sample_weight)s
@@ -167,16 +168,16 @@ def silhouette(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean silhouette of the labels: how much nearer objects are to their own cluster.
+    """Mean silhouette of the labels: how much closer objects are to their own cluster.
 
-    The mean of s_i = (b_i - a_i) / max(a_i, b_i), a_i the mean distance to the own cluster and b_i
-    to the nearest other one (Rousseeuw 1987).
-    Between -1 and 1, as ``silhouette_score`` in scikit-learn.
+    The mean of s_i = (b_i - a_i) / max(a_i, b_i), where a_i is the mean distance to the object's
+    own cluster and b_i that to the nearest other one (Rousseeuw 1987). Between -1 and 1, as
+    ``silhouette_score`` in scikit-learn.
 
     Parameters
     ----------
     X : array of shape (n, p)
-    clustering : labels of shape (n,), or memberships of shape (n, k), of which the largest count
+    clustering : labels of shape (n,), or memberships of shape (n, k)
     %(sample_weight)s
     %(bootstrap)s
 
@@ -200,18 +201,18 @@ def fuzzy_silhouette(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean of the silhouettes s_i of ``silhouette``, weighed by margin_i^a of the memberships.
+    """Mean silhouette s_i (see ``silhouette``), weighted by margin_i^a of the memberships.
 
-    Distances are Euclidean, made block by block: O(n^2 p) time, no n x n memory. Campello and
+    Distances are Euclidean, computed block by block: O(n^2 p) time, no n x n memory. Campello and
     Hruschka (2006).
-    Between -1 and 1. On labels equal to ``silhouette_score`` in scikit-learn.
+    Between -1 and 1. For labels, equal to ``silhouette_score`` in scikit-learn.
 
     Parameters
     ----------
     X : array of shape (n, p)
     clustering : memberships of shape (n, k), or labels of shape (n,)
     exponent : float
-        The power a; 0 counts all objects alike.
+        The power a; 0 weights all objects equally.
     %(sample_weight)s
     %(bootstrap)s
 
@@ -242,7 +243,7 @@ def _silhouettes(X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.n
 
     k = int(labels.max()) + 1
     mass = np.bincount(labels, weights, minlength=k)
-    if np.count_nonzero(mass) < 2:  # no other cluster to compare with, or none that counts
+    if np.count_nonzero(mass) < 2:  # nothing to compare with
         return np.zeros(len(X))
     inside: Any = sp.csr_array((weights, labels, np.arange(len(X) + 1)), shape=(len(X), k))
     inside = inside.toarray() if k <= 256 else inside  # faster
@@ -265,20 +266,20 @@ def _silhouettes(X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.n
 
 
 class ConsensusDistribution(NamedTuple):
-    """Distribution of co-association values over pairs, one row for each number of clusters."""
+    """Distribution of the co-association values of pairs, one row per number of clusters."""
 
     n_clusters: np.ndarray  # (m,), ascending
-    values: np.ndarray  # (g,), all values of any of the matrices, ascending
+    values: np.ndarray  # (g,), the distinct values of all matrices, ascending
     cdf: np.ndarray  # (m, g), share of the pairs at or below each value
-    area: np.ndarray  # (m,), under the curve
-    change: np.ndarray  # (m,), of the area, relative to the number before; the first area itself
+    area: np.ndarray  # (m,), area under the curve
+    change: np.ndarray  # (m,), relative change of the area; the first entry is the first area
 
 
 def consensus_distribution(coassociations: Mapping[int, Any]) -> ConsensusDistribution:
-    """The distribution of co-association values for every number of clusters, and its area.
+    """Distribution of co-association values for every number of clusters, with its area.
 
-    With clear clusters pairs are together nearly always or nearly never: the curve is flat between
-    0 and 1. The number of clusters is the one after which the area hardly grows [1]_.
+    If clusters are clear, pairs are together nearly always or nearly never, and the curve is flat
+    between 0 and 1. The number of clusters is the one after which the area hardly grows [1]_.
 
     Parameters
     ----------

@@ -1,7 +1,6 @@
-"""The one table of models: the package, the command line, the reference pages and the tests read
-it.
+"""The table of models, used by the package, the command line, the reference pages and the tests.
 
-Nothing is imported here, so that ``import sfumato`` and ``sfumato --help`` stay quick.
+Nothing is imported here, so that ``import sfumato`` and ``sfumato --help`` are fast.
 """
 
 from __future__ import annotations
@@ -12,16 +11,14 @@ __all__ = ["MODELS", "Model"]
 
 
 class Model(NamedTuple):
-    """One estimator: where it is defined, what it is called on the command line, and what it
-    reads.
-    """
+    """An estimator: where it is defined, its command-line name, and its input."""
 
-    name: str  # the public class
-    module: str  # its file, below sfumato.models
-    command: str | None  # its name on the command line; None for transformers
+    name: str  # name of the public class
+    module: str  # its module, relative to sfumato.models
+    command: str | None  # its command-line name; None for transformers
     evidence: tuple[
         str, ...
-    ]  # "features", "similarity", "labelings" or "counts", the usual one first
+    ]  # "features", "similarity", "labelings" or "counts"; the usual one first
     summary: str  # when to use it, in one line
 
 

@@ -2,10 +2,10 @@
 
     p(c | x)  ~  share_c  sum_j  pi_cj N(x | mu_cj, Sigma_cj)
 
-One component per class, with covariances of a common family: eigenvalue decomposition discriminant
-analysis (Bensmail and Celeux 1996), of which linear (EEE) and quadratic (VVV) discriminant analysis
-are cases. A mixture for each class: mixture discriminant analysis (Hastie and Tibshirani 1996;
-MclustDA of Fraley and Raftery 2002).
+One component per class with covariances of one family is eigenvalue decomposition discriminant
+analysis (Bensmail and Celeux 1996), which includes linear (EEE) and quadratic (VVV) discriminant
+analysis. A mixture per class is mixture discriminant analysis (Hastie and Tibshirani 1996; MclustDA
+of Fraley and Raftery 2002).
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ __all__ = ["MixtureClassifier"]
 
 
 class _DensityMixture(GaussianMixture):
-    """A mixture that is the density of classes, not a clustering: no test for clusters."""
+    """A mixture used as a class density, not as a clustering: it has no test for clusters."""
 
     def _assess_structure(self, memberships: ArrayLike) -> None:
-        """Classes need not be clusters."""
+        """No test, since classes need not be clusters."""
 
     def _one_is_enough(self, *_: Any) -> str:
-        """One component per class is no worse."""
+        """No message: one component per class is fine."""
         return ""
 
     def score_samples(self, X: Array, *, measurement_error: ArrayLike | None = None) -> Any:
-        """Log density. What is constant in a class may tell it from others: it has a density."""
+        """Log density, including features that are constant within a class and may separate it."""
         density = super().score_samples(X, measurement_error=measurement_error)
         if self._constant is None or self._classes is not None:
             return density
@@ -51,17 +51,17 @@ class _DensityMixture(GaussianMixture):
     def _known(self, y: Any, links: tuple[Any, Any], X: Array, k: int) -> Known:
         if y is None:
             return super()._known(y, links, X, k)
-        # Components are classes: every label is known.
+        # Components are classes, and every label is known.
         self._classes, none = np.arange(k), np.empty((0, 2), dtype=np.intp)
         return Known(component=y, labels=y, links=none, signs=np.empty(0))
 
 
 def _refuse_unknown(labels: np.ndarray) -> None:
-    """Refuse missing classes: NaN, None, and -1 beside two other classes or more."""
+    """Refuse missing classes: NaN, None, and -1 if there are at least two other classes."""
     missing = np.array([value is None or value != value for value in labels.tolist()], dtype=bool)
     sign = "NaN or None"
     if labels.dtype.kind in "if" and not missing.any():
-        # With one other class, -1 is the usual name of a class.
+        # With only one other class, -1 is the usual name of a class.
         missing, sign = labels == -1, "-1"
         if len(np.unique(labels[~missing])) < 2:
             return
@@ -79,9 +79,9 @@ class MixtureClassifier(ClassifierMixin, Iterative):
     Parameters
     ----------
     n_components : int, "auto" or a sequence of int, default=1
-        Components per class. With one, the covariances of all classes belong to one family [1]_.
-        Otherwise every class has a mixture and a family of its own [2]_; of several numbers, or
-        with "auto" of 1 to 9, each class takes its best.
+        Components per class. With 1, the covariances of all classes belong to one family [1]_.
+        Otherwise every class has its own mixture and family [2]_, with the best of the given
+        numbers ("auto": 1 to 9).
     covariance_type : str, default="auto"
         Family of the covariances as in ``GaussianMixture``: "tied" (EEE) gives linear, "full" (VVV)
         quadratic discriminant analysis, "auto" the family with the best ``criterion``.
@@ -90,7 +90,7 @@ class MixtureClassifier(ClassifierMixin, Iterative):
     prior : {None, "default"} or NormalInverseWishart, default=None
         Prior of means and covariances, as in ``GaussianMixture``.
     regularization : float, default=1e-9
-        Least variance of a component in any direction, relative to that of the data.
+        Smallest variance of a component in any direction, relative to that of the data.
     n_init, max_iter, tol, random_state
         As in ``GaussianMixture``.
 
@@ -103,11 +103,11 @@ class MixtureClassifier(ClassifierMixin, Iterative):
     mixtures_ : list of GaussianMixture
         One mixture with a component per class, or one mixture per class.
     covariance_type_ : str or list of str
-        The family that was fitted, or that of each class.
+        The fitted family, or the family of each class.
 
     See Also
     --------
-    GaussianMixture : Classes unknown, or known in part.
+    GaussianMixture : For unknown or partly known classes.
 
     References
     ----------
@@ -152,8 +152,8 @@ class MixtureClassifier(ClassifierMixin, Iterative):
         X : array of shape (n, p)
             Features; NaN means missing.
         y : array of shape (n,)
-            The class of every object. -1 means unknown, and is refused, where there are two
-            other classes or more.
+            The class of every object. If there are at least two other classes, -1 means unknown and
+            is refused.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object.
 
@@ -162,7 +162,7 @@ class MixtureClassifier(ClassifierMixin, Iterative):
         self
         """
         for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)  # a fit that fails leaves nothing of an earlier one
+            delattr(self, name)  # a failed fit keeps nothing of an earlier one
         if y is None:
             raise ValueError("y must give the class of every object, got None")
         X = check_features(self, X, reset=True, missing=True, sparse=False)
@@ -191,7 +191,7 @@ class MixtureClassifier(ClassifierMixin, Iterative):
     def _fit_classes(
         self, X: Array, codes: np.ndarray, weights: np.ndarray | None, n_classes: int
     ) -> list[GaussianMixture]:
-        """One mixture with a component for each class, or one mixture for each class."""
+        """One mixture with a component per class, or one mixture per class."""
         settings = self.get_params()
         n_components = settings.pop("n_components")
         self._common = isinstance(n_components, Integral) and n_components == 1
@@ -208,7 +208,7 @@ class MixtureClassifier(ClassifierMixin, Iterative):
         return mixtures
 
     def _log_joint(self, X: Array) -> np.ndarray:
-        """log share_c p(x | c) (n, n_classes)."""
+        """log share_c + log p(x | c), shape (n, n_classes)."""
         check_is_fitted(self, "mixtures_")
         X = check_features(self, X, reset=False, missing=True, sparse=False)
         if not self._common:
@@ -237,11 +237,11 @@ class MixtureClassifier(ClassifierMixin, Iterative):
         return self.classes_[joint.argmax(axis=1)]
 
     def score_samples(self, X: Array) -> np.ndarray:
-        """Logarithm of the density at every object, whatever its class."""
+        """Log density at every object, over all classes."""
         return logsumexp(self._log_joint(X), axis=1)
 
     def bic(self, X: Array, y: ArrayLike) -> float:
-        """Bayesian information criterion of objects with their classes: lower is better."""
+        """Bayesian information criterion for objects with their classes; lower is better."""
         L, y = self._log_joint(X), np.asarray(y)
         strange = ~np.isin(y, self.classes_)
         if strange.any():

@@ -4,8 +4,8 @@
 
     log C(kappa) = v log kappa - (v + 1) log 2 pi - log I_v(kappa),        v = d / 2 - 1
 
-A step needs the masses N_j and the sums s_j = sum_i r_ij x_i only: m_j is the direction of s_j, and
-kappa_j solves  I_{v+1}(kappa) / I_v(kappa) = |s_j| / N_j  (Banerjee, Dhillon, Ghosh and Sra 2005).
+A step needs only the masses N_j and the sums s_j = sum_i r_ij x_i: m_j is the direction of s_j, and
+kappa_j solves I_{v+1}(kappa) / I_v(kappa) = |s_j| / N_j (Banerjee, Dhillon, Ghosh and Sra 2005).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ..array.warn import warn
 from ..engine.component import Component
 from ..engine.mixture import Mixture
 from ..engine.search import Objects, Plan
-from ..engine.starts import SCREEN, Sample
 from ..numerics import seeding
 from ..numerics.distances import unit_rows, weighted_columns
+from ..numerics.seeding import SCREEN, Sample
 from ..selection.automatic import AutomaticMixture
 
 __all__ = ["DirectionalMixture"]
@@ -52,7 +52,7 @@ class Stats(NamedTuple):
 def log_bessel(order: float, x: Any) -> Any:
     """log I_order(x) - order log x  for x > 0, without overflow or underflow."""
     x = np.asarray(x, dtype=np.float64)
-    if order > 50.0:  # Debye's uniform expansion (Abramowitz and Stegun 9.7.7), exact to 1e-9
+    if order > 50.0:  # Debye's uniform expansion (Abramowitz and Stegun 9.7.7), accurate to 1e-9
         t = x / order
         root = np.hypot(1.0, t)
         p, exponent = 1.0 / root, order * (root - np.log((1.0 + root) * order))
@@ -63,13 +63,13 @@ def log_bessel(order: float, x: Any) -> Any:
         return exponent - 0.5 * np.log(2.0 * np.pi * order * root) + more
     square = 0.25 * x * x / (order + 1.0)
     small = -order * np.log(2.0) - gammaln(order + 1.0) + np.log1p(square)
-    usual = square > 1e-8  # of the power series the next term is below its square
+    usual = square > 1e-8  # else the power series, whose next term is below its square
     safe = np.where(usual, x, 1.0)
     return np.where(usual, np.log(ive(order, safe)) + safe - order * np.log(safe), small)
 
 
 def mean_length(d: int, concentrations: np.ndarray) -> np.ndarray:
-    """|E x| = I_{v+1} / I_v (k,) of directions with these concentrations."""
+    """Mean lengths |E x| = I_{v+1} / I_v (k,) of directions with these concentrations."""
     v = d / 2.0 - 1.0
     return concentrations * np.exp(
         log_bessel(v + 1, concentrations) - log_bessel(v, concentrations)
@@ -95,13 +95,13 @@ def log_constant(d: int, concentrations: np.ndarray) -> np.ndarray:
 
 
 def directions(X: Array) -> np.ndarray:
-    """Rows scaled to length one, in float64; a row of zeros or without any value becomes zeros."""
+    """Rows scaled to length one, in float64; rows of zeros or without any value become zeros."""
     return unit_rows(np.nan_to_num(as_dense(X, np.float64)))
 
 
 @dataclass(frozen=True, eq=False)
 class Directions(Component):
-    """Clusters of directions in ``n_features`` dimensions, of one or of several widths."""
+    """Clusters of directions in ``n_features`` dimensions, with common or own concentrations."""
 
     n_clusters: int
     n_features: int
@@ -117,7 +117,7 @@ class Directions(Component):
         return Rows(X, *columns, view=directions)
 
     def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> State:
-        """Mean directions of groups."""
+        """State with the mean directions of groups."""
         return self.update(Stats(R.sum(axis=1), R @ X, 0.0), None)
 
     def logits(self, block: Array, ready: State) -> np.ndarray:
@@ -135,7 +135,7 @@ class Directions(Component):
         return Stats(R.sum(axis=1), R @ X, float(level.sum()))
 
     def update(self, stats: Stats, state: State | None) -> State:
-        """Directions and lengths of the sums."""
+        """State with the directions and lengths of the sums."""
         mass = np.maximum(stats.mass, 1e-300)
         length = np.linalg.norm(stats.total, axis=1)
         means = stats.total / np.maximum(length, 1e-300)[:, None]
@@ -149,7 +149,7 @@ class Directions(Component):
         return k - 1 + k * (self.n_features - 1) + (1 if self.shared else k)
 
     def failure(self, state: State, count: float) -> str:
-        """A concentration of its own needs more than one direction."""
+        """Reason to give up: a separate concentration needs more than one direction."""
         few = bool(state.weights.min() * count < 1.5)
         return "a cluster holds a single direction" if few else ""
 
@@ -164,7 +164,7 @@ class Directions(Component):
 
 @documented
 class DirectionalMixture(AutomaticMixture, Mixture):
-    """Posterior probabilities of clusters of directions: only the angles between objects count.
+    """Posterior probabilities of clusters of directions: only the angles between objects matter.
 
     A mixture of von Mises-Fisher distributions [1]_ on the unit sphere, for embeddings of texts and
     images, normalised profiles and compass directions. Rows are scaled to length one.
@@ -173,7 +173,7 @@ class DirectionalMixture(AutomaticMixture, Mixture):
     ----------
     %(mixture_numbers)s
     shared_concentration : bool, default=False
-        Whether all clusters are equally wide.
+        Whether all clusters have the same concentration.
     %(mixture_loop)s
 
     Attributes
@@ -182,7 +182,7 @@ class DirectionalMixture(AutomaticMixture, Mixture):
     means_ : array of shape (n_clusters, p)
         Mean directions, of length one.
     concentrations_ : array of shape (n_clusters,)
-        Concentrations kappa: 0 is uniform on the sphere, large is narrow.
+        Concentrations kappa: 0 means uniform on the sphere, large values mean narrow clusters.
     %(search)s
     log_likelihood_, objective_ : float
         Log-likelihood of the fitted objects on the sphere; ``history_`` at every step.

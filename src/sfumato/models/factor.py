@@ -17,7 +17,7 @@ from ..data.features import refuse_unseen
 from ..engine.component import Component
 from ..engine.mixture import Mixture
 from ..engine.search import Objects, Plan
-from ..numerics.coordinates import measure
+from ..numerics.distances import measure
 from ..selection.automatic import AutomaticMixture
 
 __all__ = ["FactorMixture"]
@@ -27,22 +27,23 @@ __all__ = ["FactorMixture"]
 class FactorMixture(AutomaticMixture, Mixture):
     """Posterior probabilities of Gaussian clusters in many features.
 
-    Mixture of factor analyzers [1]_ [2]_: within a cluster features are correlated through a few
-    factors, ``Sigma = L L' + Psi`` with ``L`` of ``n_factors`` columns and ``Psi`` diagonal. The
-    number of parameters grows with the number of features, not with its square, and no p x p matrix
-    is ever formed. Missing values (NaN) are integrated out.
+    Mixture of factor analyzers [1]_ [2]_: within a cluster, features are correlated through a few
+    factors, ``Sigma = L L' + Psi``, where ``L`` has ``n_factors`` columns and ``Psi`` is diagonal.
+    The number of parameters grows with the number of features, not with its square, and no p x p
+    matrix is ever formed. Missing values (NaN) are integrated out.
 
     Parameters
     ----------
     %(mixture_numbers)s
     n_factors : int, sequence of int or "auto", default=2
-        Number of factors of every cluster; of several (``"auto"``: 1 to 6, and no more than are
-        identified, the bound of Ledermann [3]_) the best by ``criterion``.
+        Number of factors of every cluster, or several to choose from by ``criterion``. ``"auto"``
+        tries 1 to 6, within the identifiability bound of Ledermann [3]_.
     shared_uniquenesses : bool, default=False
         Whether all clusters have the same uniquenesses, the diagonal of ``Psi``.
     regularization : float, default=1e-3
-        Least uniqueness, relative to the variance of the feature (scikit-learn's ``reg_covar`` is
-        absolute). Larger than in other mixtures, since a factor may take over a feature.
+        Smallest uniqueness, relative to the variance of the feature (scikit-learn's ``reg_covar``
+        is absolute). The default is larger than in other mixtures, since a factor may reproduce a
+        single feature.
     %(mixture_loop)s
 
     Attributes
@@ -51,7 +52,7 @@ class FactorMixture(AutomaticMixture, Mixture):
     means_ : array of shape (n_clusters, p)
         Means.
     loadings_ : array of shape (n_clusters, p, n_factors)
-        Loadings ``L``, known up to a rotation of the factors.
+        Loadings ``L``, determined up to a rotation of the factors.
     uniquenesses_ : array of shape (n_clusters, p)
         Uniquenesses, the diagonals of ``Psi``: variances that the factors do not explain.
     n_factors_ : int
@@ -117,7 +118,7 @@ class FactorMixture(AutomaticMixture, Mixture):
             )
 
     def _numbers_of_factors(self, d: int) -> list[int]:
-        """Numbers of factors to try, which cannot be more than the features."""
+        """Numbers of factors to try, at most the number of features."""
         wanted = self.n_factors
         if isinstance(wanted, str):
             check_choice(wanted, "n_factors", ("auto",))
@@ -127,7 +128,7 @@ class FactorMixture(AutomaticMixture, Mixture):
             raise ValueError("n_factors is an empty sequence: give at least one number to try")
         factors = [check_number(q, "n_factors", low=1, integer=True) for q in several]
         most, bound = max(factors), most_factors(d)
-        # The default of two need not be changed for a table of few features.
+        # The default of two need not be changed for tables with few features.
         if most > max(d, 2):
             warn(f"n_factors={most} is more than the {d} features: {d} factors are fitted")
         elif most > max(bound, 2):

@@ -1,4 +1,4 @@
-"""Gaussian mixtures as an estimator, and averages of several of them."""
+"""Gaussian mixtures, and averages of several of them."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ from ..data.features import check_features, observed_only
 from ..engine.component import Component, Fit
 from ..engine.mixture import Mixture, posterior
 from ..engine.search import Objects, Plan, on_all
-from ..engine.starts import feature_sample
 from ..numerics import families
-from ..numerics.coordinates import measure
+from ..numerics.distances import measure
+from ..numerics.seeding import feature_sample
 from ..selection.automatic import AutomaticMixture
 
 __all__ = ["GaussianMixture"]
 
 
 class Constant(NamedTuple):
-    """Features without variance, in which components would be planes: they are left out of a fit.
+    """Features without variance, which would make components degenerate; the fit leaves them out.
 
-    What is published has all features again: the constant as mean, no covariance with others, and
-    a variance of ``regularization`` in its units. ``varying`` are the places of other features.
+    Published parameters have all features: the constant as mean, no covariance with others, and a
+    variance of ``regularization`` in its units. ``varying`` are the positions of the other
+    features.
     """
 
     varying: np.ndarray
@@ -43,22 +44,22 @@ class Constant(NamedTuple):
     variances: np.ndarray
 
     def part(self, X: Array) -> Any:
-        """The features that vary: as a view where they lie side by side."""
+        """The varying features, as a view if they are adjacent."""
         first, last = int(self.varying[0]), int(self.varying[-1]) + 1
         return X[:, first:last] if last - first == len(self.varying) else X[:, self.varying]
 
     def points(self, inner: np.ndarray) -> np.ndarray:
-        """Points (m, d) out of the features that vary."""
+        """Points (m, d) made from the varying features."""
         found = np.tile(self.values, (len(inner), 1))
         found[:, self.varying] = inner
         return found
 
     def log_density(self, X: np.ndarray) -> np.ndarray:
-        """Log density (n,) of the constant features, as narrow as published; of NaN none."""
+        """Log density (n,) of the constant features with their published variance; 0 for NaN."""
         fixed = np.delete(np.arange(len(self.values)), self.varying)
         variances = self.variances[fixed]
         gaps = (np.asarray(X[:, fixed], dtype=np.float64) - self.values[fixed]) / variances**0.5
-        with np.errstate(over="ignore"):  # a gap so wide that its square is no number
+        with np.errstate(over="ignore"):  # the square of a very wide gap may overflow
             level = -0.5 * np.minimum(gaps**2, 1e300) - 0.5 * np.log(variances)
         return np.nansum(level - 0.5 * LOG_2PI, axis=1)
 
@@ -91,75 +92,75 @@ class Member(NamedTuple):
 class GaussianMixture(AutomaticMixture, Mixture):
     """Posterior probabilities of Gaussian components, fitted by maximum likelihood.
 
-    Expectation and maximisation [1]_ on row blocks with safeguarded squared extrapolation [2]_.
-    The covariances belong to one of fourteen families [3]_, by default the one with the best BIC.
-    Starts come from model-based agglomeration [4]_ and from k-means++. Missing values (NaN) are
-    integrated out exactly, in ``fit`` and for new objects.
+    Fitted by EM [1]_ with safeguarded squared extrapolation [2]_. The covariances belong to one of
+    fourteen families [3]_, by default the one with the best BIC. Starts come from model-based
+    agglomeration [4]_ and from k-means++. Missing values (NaN) are integrated out exactly, in
+    ``fit`` and for new objects.
 
     Parameters
     ----------
     n_clusters : int, "auto" or a sequence of int, default="auto"
-        Number of components; a sequence tries its members, "auto" 1 to ``max_clusters``, and more
-        while the best is the largest one tried (with the families of the three best candidates).
+        Number of components, or several to choose from. "auto" tries 1 to ``max_clusters``, and
+        more as long as the best is the largest one tried (with the families of the three best
+        candidates).
     max_clusters : int, default=9
-        Largest number that "auto" tries at first; four times as many at most.
+        Largest number that "auto" tries at first; the search goes up to four times this number.
     covariance_type : str, default="auto"
         Family of the covariances: "full", "tied", "diag", "spherical", or one of mclust's names
         EII, VII, EEI, VEI, EVI, VVI, EEE, VEE, EVE, VVE, EEV, VEV, EVV, VVV, whose letters say
         whether volume, shape and orientation are equal (E), varying (V) or the identity (I). "auto"
-        takes the one with the best ``criterion``, the simpler of two that tie. The criterion is
-        corrected for what a fit gains from thin components of a few objects. "average" averages
-        the memberships over all candidates of the search, with weights ``exp(-BIC / 2)``; those of
-        other numbers of components enter through their co-occurrence with the best one's. In more
-        than 48 features only families without matrices of their own are tried.
+        takes the family with the best ``criterion`` (the simpler one in a tie). The criterion is
+        corrected for the gain from thin components of a few objects. "average" averages the
+        memberships over all candidates, with weights ``exp(-BIC / 2)``; candidates with other
+        numbers of components enter through their co-occurrence with the best one. With more than 48
+        features, only families without separate matrices are tried.
     criterion : {"bic", "icl", "aic"}, default="bic"
         What "auto" minimises.
     prior : {None, "default"} or NormalInverseWishart, default=None
-        Prior of means and covariances: maximum a posteriori instead of maximum likelihood, so that
-        no component collapses. "default" is mclust's weak prior [5]_.
+        Prior of means and covariances, for maximum a posteriori estimation: no component can
+        collapse. "default" is mclust's weak prior [5]_.
     noise : float, optional
-        Adds a last column to the memberships, a component that is uniform over the data; the number
-        is its weight at the start.
+        Adds a last column to the memberships: a component that is uniform over the data, with this
+        starting weight.
     regularization : float, default=1e-9
-        Least variance of a component in any direction, relative to that of the data
+        Smallest variance of a component in any direction, relative to that of the data
         (scikit-learn's ``reg_covar`` is absolute).
     init : Start, optional
-        ``Start(weights=, means=, covariances=, frozen=)``: first weights (k,), means (k, p) and
-        covariances (shaped as ``covariances_``); those named in ``frozen`` keep their values.
+        ``Start(weights=, means=, covariances=, frozen=)``: starting weights (k,), means (k, p) and
+        covariances (shaped like ``covariances_``); those named in ``frozen`` keep their values.
     n_init : int, default=10
-        Number of starts. All make some steps of EM; the best ones go on until some of them agree.
-        If none agree, components of the best one are moved. With more than 4096 objects candidates
-        are compared on a sample of so many, and the best one goes on with all objects.
+        Number of starts. All make some EM steps; the best ones continue until some of them agree.
+        If none agree, components of the best one are moved. With more than 4096 objects, candidates
+        are compared on a sample of that size, and the best one continues with all objects.
     max_iter : int, default=500
-        Most steps of a run.
+        Largest number of steps per start.
     tol : float, default=1e-6
-        A run stops when a step raises the log-likelihood by less than this for each object.
+        A run stops when a step raises the log-likelihood per object by less than this.
     random_state : int, RandomState, Generator or None, default=None
         Random seed.
 
     Attributes
     ----------
     %(posterior)s
-        With ``noise`` there is one more, the last: the noise.
+        With ``noise``, the last column is the noise.
     means_ : array of shape (n_clusters, p)
         Means.
     covariances_ : array
         Covariances: (p, p) tied, (k, p) diag, (k,) spherical, otherwise (k, p, p).
     precisions_cholesky_ : array
-        C with ``C @ C.T`` the inverse of a covariance, shaped as ``covariances_`` (square roots for
-        diag and spherical).
+        C such that ``C @ C.T`` is the inverse of a covariance, shaped like ``covariances_`` (square
+        roots for diag and spherical).
     covariance_type_ : str
-        The type that was fitted.
+        The fitted family.
     %(search)s
     log_likelihood_, objective_ : float
-        Log-likelihood, the same plus the logarithm of the prior density; ``history_`` at
-        every step.
+        Log-likelihood; the objective adds the log prior density. ``history_`` has it at every step.
     %(ended)s
 
     See Also
     --------
-    FuzzyCMeans : Memberships from distances alone.
-    DirichletProcessMixture : Number of components inferred.
+    FuzzyCMeans : Memberships from distances only.
+    DirichletProcessMixture : Infers the number of components.
     MixtureClassifier : The same with known classes.
 
     References
@@ -219,7 +220,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
     @property
     def unit_free(self) -> bool:
-        """Whether the units of features do not matter: not where axes or spheres are common."""
+        """Whether units of features do not matter (they do with common axes or spheres)."""
         return self._searches or families.is_unit_free(self.covariance_type)
 
     @property
@@ -254,9 +255,10 @@ class GaussianMixture(AutomaticMixture, Mixture):
         %(sample_weight)s
         %(mixture_links)s
         measurement_error : array of shape (n, p) or (n, p, p), optional
-            Known variances or covariances of the error of every object: the mixture is that of the
-            objects without their errors (Bovy, Hogg and Roweis 2011), which ``memberships_`` take
-            into account. For full and diagonal covariances; "auto" chooses between the two.
+            Known variances or covariances of the measurement error of every object. The mixture
+            then describes the objects without errors (Bovy, Hogg and Roweis 2011), and
+            ``memberships_`` take the errors into account. Needs full or diagonal covariances;
+            "auto" chooses between the two.
 
         Returns
         -------
@@ -308,7 +310,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
     def _find_constant(
         self, X: Array, weights: np.ndarray | None, keep: bool, measurement_error: Any
     ) -> Constant | None:
-        """The features that do not vary, where others do and the user says nothing of these."""
+        """Features that do not vary, if others do and the user gave no start or prior for them."""
         told = read_start(self.init) or isinstance(self.prior, NormalInverseWishart)
         if keep or told or measurement_error is not None:
             return None
@@ -323,7 +325,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         return Constant(np.flatnonzero(varies), low, self.regularization * unit**2)
 
     def _check_with_errors(self, known: Known) -> None:
-        """Refuse what cannot be combined with known errors."""
+        """Refuse options that cannot be combined with known errors."""
         given = read_start(self.init)
         frozen = None if given is None else given.frozen or None
         others = {"noise": self.noise, "frozen": frozen, "links or y": known.links}
@@ -398,7 +400,9 @@ class GaussianMixture(AutomaticMixture, Mixture):
         )
 
     def _publish_parameters(self) -> None:
-        """Parameters in the units of the data, in float64: squares need not fit into float32."""
+        """Publish parameters in the units of the data, in float64, since squares may overflow
+        float32.
+        """
         state, component = self._state, self._component
         self.covariance_type_ = component.covariance_type
         self.weights_ = state.weights
@@ -410,7 +414,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
             self.means_ = self._constant.points(self.means_)
             self.covariances_ = put(self.covariances_, kind)
             self.precisions_cholesky_ = put(self.precisions_cholesky_, kind, -0.5)
-        # As given, without the rounding of a change of coordinates and back.
+        # The given values themselves, without rounding from the change of coordinates.
         for name in component.given.frozen:
             setattr(self, f"{name}_", getattr(component.given, name))
 
@@ -425,8 +429,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         n_clusters : int, optional
             Memberships at another level, a number in ``levels_``.
         measurement_error : array of shape (n_new, p) or (n_new, p, p), optional
-            Known variances or covariances of the error of every object, as in ``fit``: errors
-            make components that lie near each other harder to tell apart.
+            Known variances or covariances of the measurement error of every object, as in ``fit``.
 
         Returns
         -------
@@ -438,14 +441,14 @@ class GaussianMixture(AutomaticMixture, Mixture):
         return self._new_at(U, n_clusters, X, measurement_error=measurement_error)
 
     def score_samples(self, X: Array, *, measurement_error: ArrayLike | None = None) -> Any:
-        """Logarithm of the density at every object, of its observed features if some are missing.
+        """Log density at every object; of its observed features if some are missing.
 
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
         measurement_error : array of shape (n, p) or (n, p, p), optional
-            Known variances or covariances of the error of every object: the density is that of
-            objects measured with these errors.
+            Known variances or covariances of the measurement error of every object; the density
+            includes these errors.
 
         Returns
         -------
@@ -483,7 +486,9 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
 
 def _box(data: Objects, measured: Measured) -> np.ndarray:
-    """Logarithms (d,) that sum to the uniform density over the box around the data."""
+    """Logarithms (d,) of the side lengths of the box around the data, negated: their sum is the log
+    of the uniform density.
+    """
     view = measured.coordinates.unmixed().inner
     X = data.X
     if data.weights is not None and isinstance(X, np.ndarray):
@@ -503,10 +508,10 @@ def averaged(members: tuple[Member, ...], parts: list[Any]) -> Any:
 
 
 def mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Matrix (k, k') that carries memberships ``U`` (n, k) to clusters of ``reference`` (n, k').
+    """Matrix (k, k') that maps memberships ``U`` (n, k) to the clusters of ``reference`` (n, k').
 
-    Clusters are matched one to one where there are as many; otherwise by the share of their mass
-    that they have in common with every cluster.
+    Equal numbers of clusters are matched one to one; otherwise the mass of a cluster is divided in
+    proportion to its overlap with each reference cluster.
     """
     together = U.T.astype(np.float64) @ reference
     if U.shape[1] == reference.shape[1]:
@@ -518,16 +523,16 @@ def mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
 def average_over(
     data: Objects, fits: list[Fit], best: Fit, plan: Plan
 ) -> tuple[tuple[Member, ...], Any]:
-    """Mixtures of the average with weights ``exp(-BIC / 2)``, and averaged memberships (n, k).
+    """Mixtures with weights ``exp(-BIC / 2)``, and the averaged memberships (n, k).
 
-    Thin components of few objects lower a weight as they do in a choice.
+    Thin components of few objects lower a weight, as in the choice of one mixture.
     """
     counted = [fit for fit in fits if np.isfinite(fit.candidate.bic)] or [best]
     values = np.array([fit.candidate.bic + fit.doubt() for fit in counted])
     weights = np.nan_to_num(np.exp(0.5 * (np.nanmin([*values, np.inf]) - values)), nan=1.0)
     reference = to_numpy(best.likelihood.memberships(best.run.state))
     members, parts = [], []
-    # A smaller weight than a thousandth would change no membership by more.
+    # Members with less than a thousandth of the weight change no membership noticeably.
     for i in np.flatnonzero(weights >= 1e-3 * weights.sum()):
         fit = on_all(data, counted[i], plan)
         U = fit.likelihood.memberships(fit.run.state)

@@ -1,4 +1,4 @@
-"""The mixture of mixed columns as an estimator."""
+"""Mixtures for tables with columns of different kinds."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ..data.features import check_features, refuse_tensors, refuse_unseen
 from ..engine.component import Component
 from ..engine.mixture import Mixture
 from ..engine.search import Objects, Plan
-from ..numerics.coordinates import measure
+from ..numerics.distances import measure
 from ..selection.automatic import AutomaticMixture
 
 __all__ = ["MixedMixture"]
 
-# Kinds of numbers, and scales on which clusters of them are about round.
+# Numeric kinds, and the scales on which their clusters are approximately round.
 _SCALES: dict[str, Callable[[np.ndarray], np.ndarray]]
 _SCALES = {"normal": np.asarray, "log-normal": np.log, "counts": np.sqrt}
 
@@ -35,7 +35,7 @@ _SCALES = {"normal": np.asarray, "log-normal": np.log, "counts": np.sqrt}
 class MixedMixture(AutomaticMixture, Mixture):
     """Posterior probabilities of clusters in a table whose columns are of different kinds.
 
-    The latent class model [1]_: within a cluster columns are independent, each one normal,
+    The latent class model [1]_: within a cluster, columns are independent, and each is normal,
     log-normal, categorical, a count (Poisson) or binary. Missing values are integrated out. A weak
     conjugate prior [2]_ keeps every parameter away from its boundary, so no cluster collapses.
 
@@ -44,11 +44,11 @@ class MixedMixture(AutomaticMixture, Mixture):
     %(mixture_numbers)s
     columns : dict, optional
         Kind of columns, by name or position: ``"normal"``, ``"log-normal"``, ``"categorical"``,
-        ``"counts"`` or ``"binary"``. Others are read from the types of a data frame: floats are
-        normal; words, categories and objects are categorical; booleans are binary. Whole numbers
-        are binary if they have two values, counts if none is negative and some are zero,
-        categorical if they have at most ten values, all positive, and normal otherwise. The columns
-        of an array are normal.
+        ``"counts"`` or ``"binary"``. By default, kinds follow from the types of a data frame:
+        floats are normal; strings, categories and objects are categorical; booleans are binary.
+        Whole numbers are binary if they have two values, counts if none is negative and some are
+        zero, categorical if they have at most ten values, all positive, and normal otherwise. The
+        columns of an array are normal.
     smoothing : float, default=1.0
         Weight of the prior, in objects, shared by the clusters.
     %(mixture_loop)s
@@ -57,8 +57,8 @@ class MixedMixture(AutomaticMixture, Mixture):
     ----------
     %(posterior)s
     parameters_ : dict
-        For every column a dict of arrays of shape (n_clusters,): ``mean`` and
-        ``standard_deviation`` (of the logarithm, for log-normal columns), ``rate``, or the
+        For every column, a dict of arrays of shape (n_clusters,): ``mean`` and
+        ``standard_deviation`` (of the logarithm for log-normal columns), ``rate``, or the
         probability of every level.
     columns_ : dict
         Kind of every column.
@@ -66,13 +66,13 @@ class MixedMixture(AutomaticMixture, Mixture):
     log_likelihood_ : float
         Log-likelihood of the fitted objects.
     objective_ : float
-        Log-likelihood plus logarithm of the prior; ``history_`` at every step.
+        Log-likelihood plus log prior; ``history_`` has it at every step.
     %(ended)s
 
     See Also
     --------
-    GaussianMixture : Columns that are all normal and correlated within clusters.
-    DirichletProcessMixture : The number of clusters inferred.
+    GaussianMixture : For normal columns that are correlated within clusters.
+    DirichletProcessMixture : Infers the number of clusters.
 
     References
     ----------
@@ -96,11 +96,11 @@ class MixedMixture(AutomaticMixture, Mixture):
 
     _component: Mixed
     _columns: list[Column]
-    _constant: dict[int, float]  # values of the columns of numbers that do not vary
+    _constant: dict[int, float]  # values of the numeric columns that do not vary
 
     @property
     def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature."""
+        """Whether the answer does not depend on the units of the features."""
         return True
 
     def __init__(
@@ -135,7 +135,7 @@ class MixedMixture(AutomaticMixture, Mixture):
         check_number(self.smoothing, "smoothing", low=0.0, high=np.inf, strict=True)
 
     def _read(self, X: Any, *, reset: bool) -> Any:
-        """Codes (n, p); ``reset`` learns the columns."""
+        """Codes (n, p); with ``reset``, the columns are learnt."""
         frame = as_frame(X)
         fitted = None if reset else self._columns
         if frame is not None:
@@ -155,9 +155,9 @@ class MixedMixture(AutomaticMixture, Mixture):
         return codes
 
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
-        """The columns of numbers, unless those of categories tell the clusters apart.
+        """Numeric columns for the structure test, unless categories already separate the clusters.
 
-        A category always has gaps, so that valleys of density prove nothing there.
+        Categories always have gaps, so valleys of density prove nothing there.
         """
         codes = to_numpy(self._read(evidence, reset=False))
         if separated_by_categories(codes, self._columns, to_numpy(self.labels_)):
@@ -182,7 +182,7 @@ class MixedMixture(AutomaticMixture, Mixture):
     def _laid_out(self, plain: Rows) -> Layout:
         low, high = plain.extremes()
         kinds = np.array([column.kind for column in self._columns])
-        # Numbers without variance tell no clusters apart: they stay out of the fit.
+        # Numeric columns without variance do not separate clusters and stay out of the fit.
         constant = (low == high) & (low != high).any() & np.isin(kinds, list(_SCALES))
         constant &= not self._in_batches
         self._constant = {int(i): float(low[i]) for i in np.flatnonzero(constant)}
@@ -231,10 +231,10 @@ class MixedMixture(AutomaticMixture, Mixture):
 def separated_by_categories(
     codes: np.ndarray, columns: Sequence[Column], labels: np.ndarray
 ) -> bool:
-    """Whether a naive Bayes rule from the categories alone finds most of the labels again.
+    """Whether a naive Bayes rule on the categories recovers most of the labels.
 
-    Most: half of the errors of always naming the largest cluster are saved (Goodman and Kruskal's
-    lambda; the half is a guess).
+    It must avoid half of the errors made by always naming the largest cluster (Goodman and
+    Kruskal's lambda; the half is a guess).
     """
     k = int(labels.max()) + 1
     sizes = np.bincount(labels, minlength=k)

@@ -1,4 +1,4 @@
-"""The mixture of t distributions as an estimator."""
+"""Mixtures of t distributions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ..data.features import refuse_unseen
 from ..engine.component import Component
 from ..engine.mixture import Mixture
 from ..engine.search import Objects, Plan
-from ..engine.starts import feature_sample
 from ..numerics import families
-from ..numerics.coordinates import measure
+from ..numerics.distances import measure
+from ..numerics.seeding import feature_sample
 from ..selection.automatic import AutomaticMixture
 
 __all__ = ["StudentMixture"]
@@ -30,25 +30,26 @@ __all__ = ["StudentMixture"]
 class StudentMixture(AutomaticMixture, Mixture):
     """Posterior probabilities of clusters with heavy tails.
 
-    A mixture of multivariate t distributions [1]_, fitted by EM: an object far from its cluster
-    counts with a weight ``(nu + d) / (nu + distance**2)``, so outliers neither stretch clusters nor
-    make clusters of their own. Missing values are integrated out.
+    A mixture of multivariate t distributions [1]_, fitted by EM. Objects far from their cluster get
+    a weight ``(nu + d) / (nu + distance**2)``, so outliers neither stretch clusters nor form
+    clusters. Missing values are integrated out.
 
     Parameters
     ----------
     %(mixture_numbers)s
-        A candidate with a cluster of outliers is not chosen: one that is wide and around another,
-        or of fewer objects than twice the features and two.
+        Candidates with a cluster of outliers are not chosen: one that is wide and surrounds
+        another, or has fewer than 2 p + 2 objects.
     covariance_type : str, default="auto"
         Family of the scale matrices: one of the fourteen names of R's mclust (``"VVV"``, ``"EEE"``,
         ...), ``"full"``, ``"tied"``, ``"diag"``, ``"spherical"``, or ``"auto"`` for the best by
-        ``criterion`` of all that so many objects and features allow. Candidates of a search that
-        are far behind stop a little before their end.
+        ``criterion`` of those that the numbers of objects and features allow. Candidates that are
+        far behind stop early.
     degrees_of_freedom : {"common", "each"} or float, default="common"
-        One number for all clusters, one for each, both found between 1 and 200, or a given one.
+        "common": one number for all clusters; "each": one per cluster; both are estimated between 1
+        and 200. A float is used as given.
     regularization : float, default=1e-9
-        Least variance in any direction, relative to that of the data (scikit-learn's ``reg_covar``
-        is absolute).
+        Smallest variance in any direction, relative to that of the data (scikit-learn's
+        ``reg_covar`` is absolute).
     %(mixture_loop)s
 
     Attributes
@@ -57,7 +58,7 @@ class StudentMixture(AutomaticMixture, Mixture):
     means_ : array of shape (n_clusters, p)
         Centers.
     scale_matrices_ : array of shape (n_clusters, p, p)
-        Scale matrices; covariances are ``nu / (nu - 2)`` times these where ``nu`` exceeds 2.
+        Scale matrices; covariances are ``nu / (nu - 2)`` times these if ``nu`` exceeds 2.
     degrees_of_freedom_ : array of shape (n_clusters,)
         Degrees of freedom ``nu``.
     covariance_type_ : str
@@ -68,7 +69,7 @@ class StudentMixture(AutomaticMixture, Mixture):
 
     See Also
     --------
-    GaussianMixture : The same without heavy tails.
+    GaussianMixture : Clusters without heavy tails.
 
     References
     ----------
@@ -111,7 +112,7 @@ class StudentMixture(AutomaticMixture, Mixture):
 
     @property
     def unit_free(self) -> bool:
-        """Whether the units of features do not matter: not where axes or spheres are common."""
+        """Whether units of features do not matter (they do with common axes or spheres)."""
         return families.is_unit_free(self.covariance_type)
 
     def _check_parameters(self) -> None:

@@ -1,4 +1,4 @@
-"""Merging of groups by the criterion of ``engine.starts``."""
+"""Merging of groups by the criterion of ``numerics.seeding``."""
 
 import numpy as np
 from libc.math cimport INFINITY, fmax, log, sqrt

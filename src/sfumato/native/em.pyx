@@ -3,7 +3,7 @@
 States lie in slots: weights ``W`` (slots, k or k + 1), means ``M`` (slots, k, d) and shapes ``C``
 (slots, k, p, w), with (d, d), (1, d) or (1, 1) for (p, w) where covariances are full, diagonal or
 multiples of the identity. The steps are those of ``components.kernel``, the extrapolation
-between them is that of ``engine.acceleration.Squarem``.
+between them is that of ``engine.loop.Squarem``.
 """
 
 import numpy as np
@@ -31,8 +31,8 @@ cdef class Mixture:
     ``Z`` (q, n) are quadratic features, ``shape`` is (k, p, w), ``letters`` and ``turns`` (m, 2)
     those of the family. ``noise`` is None or the logarithm of its density. ``prior`` is None or a
     mean (d,), a scale (d, d), and the strength, the share of the scale and the powers. ``linked`` is
-    None or ``Units`` with the weighted sums (q, u) of the z(x) of their rows, which ``Z`` leaves out
-    by weights of zero: densities of a unit are products, whose logarithms add up like z(x).
+    None or ``Units`` with the weighted sums (q, u) of the z(x) of their rows, whose weights are zero:
+    logarithms of the densities of a unit add up like z(x).
     """
 
     cdef Family family
@@ -49,7 +49,7 @@ cdef class Mixture:
     cdef double[::1] walking, spare, scatter, mass, packed, small, fitting, joint
     cdef Units units
     cdef const double[:, ::1] ZU
-    cdef Py_ssize_t u, width
+    cdef Py_ssize_t u
 
     def __init__(self, Z, weights, d, shape, letters, turns, floor, noise, prior, linked=None):
         self.Z = np.ascontiguousarray(Z, dtype=np.float64)
@@ -82,7 +82,6 @@ cdef class Mixture:
         ):
             raise ValueError(f"linked needs Units and their sums ({self.q}, u), got {np.shape(ZU)}")
         self.joint = np.empty(self.u * self.kk)
-        self.width = self.units.room(self.kk) if self.u else 0
         self.family.volume, self.family.shape, self.family.orientation = letters
         self.family.k, self.family.d, self.family.p, self.family.w = self.k, d, self.p, self.w
         self.family.n_turns = self.turns.shape[0]
@@ -210,15 +209,14 @@ cdef class Mixture:
     cdef double _join(self, double peak) noexcept nogil:
         """Memberships of the linked units and their sums; what they add to the log-likelihood."""
         cdef Py_ssize_t i, j, a
-        cdef double value
-        cdef double* U = &self.joint[0]
+        cdef double value, *U = &self.joint[0]
         for i in range(self.u):
             for j in range(self.kk):
                 value = peak * self.ZU[0, i]
                 for a in range(self.q):
                     value += self.rows[j, a] * self.ZU[a, i]
                 U[i * self.kk + j] = value
-        value = self.units.join(U, self.kk, self.width)
+        value = self.units.join(U, self.kk)
         for j in range(self.kk):
             for a in range(self.q):
                 for i in range(self.u):

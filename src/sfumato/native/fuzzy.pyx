@@ -259,7 +259,7 @@ def fuzzy_run(
     """Centers, objectives of the steps, and whether a step changed them by ``tol`` of their size at
     most.
 
-    As ``acceleration.Squarem`` around the update of the centers. ``Z`` (q, n) is z(x), ``centers``
+    As ``engine.loop.Squarem`` around the update of the centers. ``Z`` (q, n) is z(x), ``centers``
     (k, d) where the run begins; ``noise`` is the squared distance of the noise cluster or NaN, and
     ``rounding`` times one and the largest squared norm of a center is added to all distances.
     """

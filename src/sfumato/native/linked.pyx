@@ -1,25 +1,22 @@
 """Labels of linked units, coupled by pulls: marginals and the logarithm of the sum over labels.
 
     log p(z) = sum_a A_a(z_a)  +  sum over pairs of  pull_ab [z_a = z_b]
-
-Exact for pieces of few joint states, which are written out; beyond, mean field from a greedy
-labelling, the surest unit first.
 """
 
 import numpy as np
-from libc.math cimport INFINITY, exp, fabs, fmax, log
+from libc.math cimport INFINITY, exp, fmax, log
 from libc.string cimport memset
 
-cdef double TINY = 2.2250738585072014e-308
 cdef Py_ssize_t JOINED = -2  # in the place of the label of a unit of a piece
 
 
 cdef class Units:
     """Labels (u,) that are known or -1, ``told`` (units, clusters, pulls) by those, and pieces:
-    units (s,) with pulls (s, s), symmetric with zero diagonal. Up to ``most`` states are exact.
+    units (s,) with pulls (s, s), symmetric with zero diagonal. Those of more than ``most`` joint
+    labellings are left as they are.
     """
 
-    def __init__(self, labels, told, pieces, double most):
+    def __init__(self, labels, told, pieces, Py_ssize_t most):
         sizes = [len(units) for units, _ in pieces]
         members = np.concatenate([np.empty(0), *(units for units, _ in pieces)]).astype(np.intp)
         at, clusters = (np.array(part, np.intp) for part in told[:2])
@@ -33,32 +30,19 @@ cdef class Units:
         self.told = np.array(told[2], np.float64)
         self.pulls = np.concatenate([np.empty(0), *(np.ravel(pull) for _, pull in pieces)])
         self.first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        self.size, self.n_told, self.n_pieces, self.most = size, len(at), len(pieces), most
+        self.size, self.n_told, self.n_pieces = size, len(at), len(pieces)
         if len(self.pulls) != sum(s * s for s in sizes) or not len(at) == len(clusters) == len(told[2]):
             raise ValueError("every piece needs the pulls (s, s) of its units (s,)")
-        self.work = np.empty(0)
+        self.work = np.empty(most)
 
     def couple(self, A):
         """Memberships (u, k) out of log-probabilities (u, k), and the logarithm of the sum."""
         cdef double[:, ::1] R = np.array(A, np.float64, order="C")
         if R.shape[0] != self.size or not R.shape[1] or self.largest >= R.shape[1]:
             raise ValueError(f"A must be ({self.size}, k), a column for each label: {A.shape}")
-        cdef double value = 0.0
-        cdef Py_ssize_t width = self.room(R.shape[1])
-        if self.size:
-            with nogil:
-                value = self.join(&R[0, 0], R.shape[1], width)
-        return np.asarray(R), value
+        return np.asarray(R), self.join(&R[0, 0], R.shape[1]) if self.size else 0.0
 
-    def room(self, Py_ssize_t k):
-        """Room for ``k`` clusters: how many joint states are written out at most."""
-        s = np.diff(self.first).max(initial=0)
-        states = max([float(k) ** t for t in range(s + 1) if float(k) ** t <= self.most] + [1.0])
-        if not len(self.work) >= max(states, (s + 1) * (k + 2)):
-            self.work = np.empty(int(max(states, (s + 1) * (k + 2))))
-        return int(states)
-
-    cdef double join(self, double* A, Py_ssize_t k, Py_ssize_t width) noexcept nogil:
+    cdef double join(self, double* A, Py_ssize_t k) noexcept nogil:
         """``A`` (u, k) becomes the memberships; the logarithm of the sum."""
         cdef Py_ssize_t t, a, s, label, pull = 0
         cdef double value = 0.0, own, states
@@ -70,10 +54,8 @@ cdef class Units:
             states = 1.0
             for a in range(s):
                 states *= k
-            if states <= width:
+            if states <= self.work.shape[0]:
                 value += _exact(units, s, &self.pulls[pull], A, k, &self.work[0])
-            else:
-                value += _mean_field(units, s, &self.pulls[pull], A, k, &self.work[0])
             pull += s * s
         for a in range(self.size):
             label = self.labels[a]
@@ -130,68 +112,3 @@ cdef double _exact(
             A[units[a] * k + rest % k] += T[state]
             rest //= k
     return level
-
-
-cdef double _mean_field(
-    const Py_ssize_t* units, Py_ssize_t s, const double* pull, double* A, Py_ssize_t k, double* work,
-) noexcept nogil:
-    """Independent memberships nearest to the joint labels, in place, and the bound they give."""
-    cdef double* R = work
-    cdef double* margin = work + s * k
-    cdef double* new = margin + s
-    cdef double* row
-    cdef double first, second, moved, value = 0.0
-    cdef Py_ssize_t a, b, j, t, best
-    memset(R, 0, s * k * sizeof(double))
-    for a in range(s):
-        first = second = -INFINITY
-        for j in range(k):
-            if A[units[a] * k + j] > first:
-                first, second = A[units[a] * k + j], first
-            else:
-                second = fmax(second, A[units[a] * k + j])
-        margin[a] = first - second if k > 1 else 0.0
-    for t in range(s):
-        a = 0
-        for b in range(s):
-            if margin[b] > margin[a]:
-                a = b
-        margin[a] = -1.0
-        _pulled(A + units[a] * k, pull + a * s, R, s, k, new)
-        best = 0
-        for j in range(k):
-            if new[j] > new[best]:
-                best = j
-        R[a * k + best] = 1.0
-    for t in range(100):
-        moved = 0.0
-        for a in range(s):
-            _pulled(A + units[a] * k, pull + a * s, R, s, k, new)
-            _softmax(new, k)
-            for j in range(k):
-                moved = fmax(moved, fabs(new[j] - R[a * k + j]))
-                R[a * k + j] = new[j]
-        if moved <= 1e-9:
-            break
-    for a in range(s):
-        row = R + a * k
-        _pulled(A + units[a] * k, pull + a * s, R, s, k, new)
-        for j in range(k):  # a pair counts from both of its ends, so half of each pull
-            value += row[j] * (0.5 * (A[units[a] * k + j] + new[j]) - log(fmax(row[j], TINY)))
-    for a in range(s):
-        for j in range(k):
-            A[units[a] * k + j] = R[a * k + j]
-    return value
-
-
-cdef void _pulled(
-    const double* own, const double* pull, const double* R, Py_ssize_t s, Py_ssize_t k, double* out,
-) noexcept nogil:
-    """Log-probabilities of a unit with the pulls of the others."""
-    cdef Py_ssize_t b, j
-    for j in range(k):
-        out[j] = own[j]
-    for b in range(s):
-        if pull[b] != 0.0:
-            for j in range(k):
-                out[j] += pull[b] * R[b * k + j]

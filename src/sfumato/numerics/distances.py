@@ -1,4 +1,13 @@
-"""Quadratic forms as linear ones: distances are one product, weighted moments another.
+"""Coordinates of features, and distances in them as products.
+
+Models of features work centred, in units of the data, whitened if the model is affine:
+
+    inner = ((x - shift) * scale) @ mix          mix = identity where it is None
+
+``shift`` is rounded to the type of the data, so that the difference is exact where an offset is
+large, and scaled data have variance one: an offset or a change of units leaves the inner
+coordinates as they were. There, quadratic forms are linear ones: distances are one product,
+weighted moments another.
 
     (x - c)' P (x - c)  =  coefficients(c, P) . z(x),
             sum_i a_ij z(x_i)  =  the moments of cluster j
@@ -15,13 +24,189 @@ float32 goes over to float64 where that is not enough.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..array.arrays import inplace, namespace, native, optional_module
+from ..array.arrays import inplace, namespace, native, optional_module, to_numpy
+from ..array.rows import Rows
 from ..array.types import Array, Weights
+
+RIDGE = 1e-9  # of a feature's variance, against features that are combinations of others
+
+
+class Coordinates(NamedTuple):
+    """An invertible affine map of the features.
+
+    ``variances`` (d,) are those of the inner features before mixing, ``thinnest`` the least in any
+    inner direction looked at.
+    """
+
+    shift: np.ndarray
+    scale: np.ndarray
+    mix: np.ndarray | None
+    variances: np.ndarray
+    thinnest: float = 1.0
+    keeps_sparse: bool = False
+
+    def inner(self, X: Any) -> Any:
+        """Rows of ``X`` in inner coordinates, in their own floating type, others in float64.
+
+        A sparse block stays sparse where nothing is to be centred (``keeps_sparse``): a shift that
+        happens to be zero does not count.
+        """
+        if sp.issparse(X):
+            X = X if X.dtype.kind == "f" else X.astype(np.float64)
+            if self.keeps_sparse and self.mix is None:
+                return sp.csr_array(X.multiply(self.scale[None, :].astype(X.dtype)))
+            X = X.toarray()
+        xp = namespace(X)
+        if not xp.isdtype(X.dtype, "real floating"):  # whole numbers would round what follows
+            X = xp.astype(X, xp.float64)
+        X = X - xp.asarray(self.shift, dtype=X.dtype, device=X.device)
+        X *= xp.asarray(self.scale, dtype=X.dtype, device=X.device)
+        return X if self.mix is None else X @ xp.asarray(self.mix, dtype=X.dtype, device=X.device)
+
+    def outer(self, means: np.ndarray) -> np.ndarray:
+        """Points in the units of the data."""
+        unmixed = means if self.mix is None else means @ np.linalg.inv(self.mix)
+        return unmixed / self.scale + self.shift
+
+    def outer_matrix(self) -> np.ndarray:
+        """A (d, d) with  outer differences = inner differences @ A."""
+        back = np.eye(len(self.scale)) if self.mix is None else np.linalg.inv(self.mix)
+        return back / self.scale
+
+    def inner_matrix(self) -> np.ndarray:
+        """M (d, d) with  inner differences = outer differences @ M."""
+        scale = np.diag(self.scale)
+        return scale if self.mix is None else scale @ self.mix
+
+    def covariance(self) -> np.ndarray:
+        """Covariance (d, d) of the data in the coordinates before mixing; needs ``mix``."""
+        back = np.linalg.inv(np.eye(len(self.scale)) if self.mix is None else self.mix)
+        return back.T @ back
+
+    def unmixed(self) -> Coordinates:
+        """The same without mixing: every feature that varies has variance one."""
+        return self._replace(mix=None, thinnest=float(self.variances.min(initial=1.0)))
+
+    def isotropic(self) -> Coordinates:
+        """The same centre, but one factor for all features, whose variances average to one."""
+        varying = self.variances > 0
+        least = self.scale[varying].min() if varying.any() else self.scale.min()
+        relative = np.where(varying, least / self.scale, 0.0) ** 2 * self.variances
+        level = float(relative.mean()) if relative.any() else 1.0
+        scale = np.full_like(self.scale, least / np.sqrt(level))
+        return Coordinates(self.shift, scale, None, relative / level, relative.min() / level)
+
+    def log_volume(self) -> float:
+        """log |det| of the map inwards: what a density gains by it."""
+        mixed = 0.0 if self.mix is None else float(np.linalg.slogdet(self.mix)[1])
+        return float(np.log(self.scale).sum()) + mixed
+
+
+class _Sums(NamedTuple):
+    mass: Any
+    moment: Any
+
+
+def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) -> Coordinates:
+    """Coordinates in which data are centred, of variance one each (or on average), and
+    uncorrelated if ``mix``; ``rows`` hold features and weights, NaN counts as not there.
+    """
+    d = rows.shape[1]
+    total = rows.shape[0] if rows.columns[0] is None else float(rows.columns[0].sum())
+    first = rows.sum(lambda X, w, *_: _moment(X, w, total, 1))
+    mean = first.moment / np.where(first.mass > 0, first.mass, 1.0)
+    low, high = rows.extremes().astype(np.float64)
+    mean = np.where(low == high, low, mean)  # exactly, so that nothing is left to be magnified
+    shift = np.asarray(mean, dtype=_dtype(rows)).astype(np.float64) if centre else np.zeros(d)
+    reach = np.nan_to_num(np.maximum(np.abs(low - shift), np.abs(high - shift)))
+    if reach.max(initial=0.0) > 1e150:
+        raise ValueError(
+            f"X has values as large as {reach.max():.0e}, whose squares overflow: change units, "
+            f"e.g. X / {reach.max():.0e}"
+        )
+    # A constant feature differs from its mean by rounding only: it must not be magnified.
+    reach = np.where(reach <= 4.0 * np.finfo(_dtype(rows)).eps * np.abs(shift), 0.0, reach)
+    reach = reach if per_feature else np.full(d, reach.max(initial=0.0))
+    _refuse_subnormal(reach, _dtype(rows))
+    # A constant feature has no unit: it takes its own size or the largest unit of the others, so
+    # that no factor between two features is beyond numbers because of it. Where all are constant,
+    # those at zero take the largest size.
+    size = np.abs(shift)
+    size = np.where(size > 0, size, size.max(initial=0.0))
+    reach = np.where(reach > 0, reach, np.maximum(size, reach.max(initial=0.0)))
+    scale = _power_of_two(reach)
+    middle = Coordinates(shift, scale, None, np.ones(d), keeps_sparse=not centre)
+    second = rows.sum(lambda X, w, *_: _moment(middle.inner(X), w, total, 2, mix))
+    mass = np.where(second.mass > 0, second.mass, 1.0)
+    moment = second.moment / (np.sqrt(np.outer(mass, mass)) if mix else mass)
+    rest = scale * (mean - shift)  # what rounding the shift left of the mean
+    moment = moment - (np.outer(rest, rest) if mix else rest**2)
+    variances = np.maximum(np.diag(moment) if mix else moment, 0.0)
+    return _finish(middle, moment, variances, per_feature, mix)
+
+
+def _finish(
+    middle: Coordinates, moment: np.ndarray, variances: np.ndarray, per_feature: bool, mix: bool
+) -> Coordinates:
+    level = variances if per_feature else np.full_like(variances, variances.mean())
+    second = 1.0 / np.sqrt(np.where(level > 0, level, 1.0))
+    # an outlier may reach much further than the deviation that the factor stands for
+    second = np.minimum(second, 1e305 / np.maximum(middle.scale, 1.0))
+    variances, scale = variances * second**2, middle.scale * second
+    matrix, thinnest = None, float(variances.min(initial=1.0))
+    if mix:
+        deviation = np.sqrt(np.where(variances > 0, variances, 1.0))
+        correlation = moment * np.outer(second, second) / np.outer(deviation, deviation)
+        correlation[np.diag_indices(len(variances))] = np.where(variances > 0, 1.0, 0.0)
+        least = float(np.linalg.eigvalsh(correlation)[0])  # negative by rounding alone
+        thinnest = max(0.0, least) / (max(0.0, least) + RIDGE)
+        correlation[np.diag_indices(len(variances))] = 1.0 + RIDGE + 2.0 * max(0.0, -least)
+        factor = np.linalg.cholesky(correlation)
+        matrix = np.linalg.inv(factor).T / deviation[:, None]
+    return Coordinates(middle.shift, scale, matrix, variances, thinnest, middle.keeps_sparse)
+
+
+def _refuse_subnormal(reach: np.ndarray, dtype: Any) -> None:
+    """Refuse features whose values differ, but by less than any factor could bring to one."""
+    small = np.flatnonzero((reach > 0) & (reach < 1e3 * float(np.finfo(dtype).tiny)))
+    if small.size:
+        power = 1000 if dtype == np.float64 else 100
+        raise ValueError(
+            f"X varies by no more than {reach[small[0]]:.0e} in feature {small[0]}, too small to "
+            f"be measured by: change units, e.g. np.ldexp(X, {power}), or drop that feature"
+        )
+
+
+def _power_of_two(size: np.ndarray) -> np.ndarray:
+    """Powers of two that bring ``size`` into [1/2, 1); one where it is zero."""
+    size = np.where(size > 0, size, 0.75)
+    return np.ldexp(1.0, np.clip(-np.frexp(size)[1], -1000, 1000))
+
+
+def _dtype(rows: Rows) -> Any:
+    return np.float32 if "float32" in str(rows.dtype) else np.float64
+
+
+def _moment(X: Any, weights: Weights, total: float, power: int, mix: bool = False) -> _Sums:
+    """Weights of what was seen of every feature, and their sums, or those of squares or products.
+
+    Weights sum to one over the data, so that sums cannot overflow.
+    """
+    X = X.astype(np.float64) if sp.issparse(X) else to_numpy(X).astype(np.float64, copy=False)
+    w = np.full(X.shape[0], 1.0 / total) if weights is None else to_numpy(weights) / total
+    if sp.issparse(X):
+        return _Sums(np.full(X.shape[1], w.sum()), (X if power == 1 else X.multiply(X)).T @ w)
+    seen = ~np.isnan(X)
+    if seen.all():
+        mass = np.full(X.shape[1], w.sum())
+    else:
+        mass, X = w @ seen, np.where(seen, X, 0.0)
+    return _Sums(mass, (X.T * w) @ X if mix else w @ X**power)
 
 
 def width(d: int, kind: str) -> int:

@@ -24,8 +24,8 @@ from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
 
 from ..array.arrays import namespace
-from ..array.memory import reserve
 from ..array.rows import one_blas_thread
+from ..array.validation import reserve
 from .operators import Scaled, as_dense, dtype_of, like
 
 DENSE = 4000  # objects of a plain matrix up to which LAPACK may take over from the iteration

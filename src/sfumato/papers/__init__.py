@@ -1,7 +1,7 @@
-"""The sources' tables and figures, run again: published beside measured.
+"""Tables and figures of the sources, run again, with published next to measured values.
 
-Each experiment is a function ``(shelf, *, n_seeds=10) -> Outcome`` of a place to look for data;
-``EXPERIMENTS`` names them for the command line.
+Each experiment is a function ``(shelf, *, n_seeds=10) -> Outcome``, where the shelf finds data
+sets; ``EXPERIMENTS`` gives them names for the command line.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def run(name: str, data: str | Path | Shelf | None = None, *, n_seeds: int = 10)
     name : str
         One of ``EXPERIMENTS``.
     data : path or Shelf, optional
-        Folder with data sets that do not come with scikit-learn, or ``Shelf(folder, online=True)``
-        to ask OpenML for those that are not there. What is not found is left out, and the notes of
-        the table say so.
+        Folder with the data sets that scikit-learn does not include, or ``Shelf(folder,
+        online=True)`` to ask OpenML for those not in the folder. Data sets that are not found are
+        left out, and the notes of the table say so.
     n_seeds : int, default=10
         Runs to average over.
 

@@ -1,6 +1,6 @@
 """The experiment of Rota Bulo, Lourenco, Fred and Pelillo (2010).
 
-Base ensembles by consensus methods, true number of clusters given.
+A table of ensembles by consensus methods, with the true number of clusters given.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Evidence(NamedTuple):
 
 
 def simulated_image(random_state: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """640 objects in the plane, like the image-complex set of the source, never published."""
+    """640 points in the plane, made to resemble the unpublished image-complex set of the source."""
     rng = np.random.default_rng(random_state)
     sizes = (120, 60, 90, 90, 100, 60, 80, 40)
     turn = [2 * np.pi * rng.random(sizes[0]), *(np.pi * rng.random(size) for size in sizes[2:4])]
@@ -52,7 +52,7 @@ def simulated_image(random_state: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def evidence(shelf: Shelf) -> list[Evidence]:
-    """What comes with scikit-learn, a simulated image, and what the shelf has."""
+    """Data sets of scikit-learn, a simulated image, and those found on the shelf."""
     wine, tumours = datasets.load_wine(), datasets.load_breast_cancer()
     found = [
         Evidence("iris", *datasets.load_iris()),
@@ -74,7 +74,7 @@ def table(
     n_members: int = 100,
     ensembles: Sequence[str] = ("SL", "CL", "AL", "KM", "All"),
 ) -> Outcome:
-    """Matched accuracy of every consensus on every ensemble, and how often ours are best."""
+    """Matched accuracy of every consensus on every ensemble, and how often ours is best."""
     cells = {}
     for item in evidence(shelf):
         shelf.say(f"working on {item.name}")

@@ -1,4 +1,4 @@
-"""Discriminative clusters beside others on held-out halves."""
+"""Held-out accuracy of discriminative clustering and two alternatives."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from .shelf import Outcome, ResultTable, Shelf, mean_and_deviation
 
 
 def simulated_vehicle(random_state: int = 0, n: int = 846) -> tuple[np.ndarray, np.ndarray]:
-    """Four classes of two silhouettes each in 18 correlated features, of which five know the class.
+    """Four classes of two silhouettes each, in 18 correlated features, five of them informative.
 
-    As many objects, features and classes as the Statlog vehicle data; three factors that have
-    nothing to do with the class carry most of the variance.
+    It has as many objects, features and classes as the Statlog vehicle data. Three factors
+    unrelated to the class carry most of the variance.
     """
     rng = np.random.default_rng(random_state)
     relevant = np.arange(18) < 5
@@ -34,7 +34,7 @@ def simulated_vehicle(random_state: int = 0, n: int = 846) -> tuple[np.ndarray, 
 
 
 def data_sets(shelf: Shelf) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Features and classes by name; the vehicles are simulated where the shelf has none."""
+    """Features and classes by name; the vehicle data are simulated if the shelf has none."""
     vehicle = shelf.find("vehicle")
     name = "vehicle (simulated)" if vehicle is None else "vehicle"
     return {
@@ -46,7 +46,7 @@ def data_sets(shelf: Shelf) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """Ours beside k-means and a Gaussian mixture per class on ``n_seeds`` halves held out."""
+    """Our model, k-means and a Gaussian mixture per class, on ``n_seeds`` held-out halves."""
     rows = []
     for name, (X, c) in data_sets(shelf).items():
         k = {"digits": 20, "vehicle": 12, "vehicle (simulated)": 12}.get(name, 6)
@@ -84,7 +84,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
 def _split(
     X: Array, c: np.ndarray, k: int, train: np.ndarray, test: np.ndarray, seed: int
 ) -> list[tuple[float, float]]:
-    """Held-out log posterior per object and mutual information of the three methods."""
+    """Held-out log posterior per object and mutual information, for each of the three methods."""
     scaler = StandardScaler().fit(X[train])
     A, B, a, b = scaler.transform(X[train]), scaler.transform(X[test]), c[train], c[test]
     partitions: list[Callable[[Any], np.ndarray]] = [
@@ -104,7 +104,7 @@ def _split(
 def mixture_per_class(
     X: np.ndarray, c: np.ndarray, k: int, seed: int
 ) -> Callable[[Any], np.ndarray]:
-    """The most probable of k Gaussians, one covariance for each class of a mixture."""
+    """Function that assigns rows to the most probable of k Gaussians, fitted class by class."""
     sizes = np.bincount(c)
     shares = np.ones(len(sizes), dtype=int)
     while shares.sum() < k:

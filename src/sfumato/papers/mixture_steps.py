@@ -1,4 +1,4 @@
-"""Three iterations of EM on a mixture of three Gaussians, drawn as the chapter's figure is."""
+"""Three EM iterations for a mixture of three Gaussians, drawn like the figure of the chapter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     for steps, (title, axis) in enumerate(zip(titles, axes, strict=True)):
         given: Any = {"init": start if steps else still, "max_iter": max(steps, 1), "tol": 0.0}
         model = GaussianMixture(3, covariance_type="full", n_init=1, **given)
-        with warnings.catch_warnings(action="ignore", category=UserWarning):  # it is cut short
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # cut short
             model.fit(X)
         plot.scatter(X, model.memberships_, ax=axis)
         for mean, covariance in zip(model.means_, model.covariances_, strict=True):

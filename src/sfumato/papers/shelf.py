@@ -1,7 +1,7 @@
-"""What experiments read and leave.
+"""Where experiments get their data, and what they return.
 
-Data sets that do not come with scikit-learn are read from a folder of the user, else from OpenML,
-else left out with a note; a table, pictures, or both are left.
+Data sets that scikit-learn does not include are read from a folder of the user or from OpenML, and
+otherwise left out with a note. An experiment returns a table, figures or both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..datasets import Loaded
 
 
 class ResultTable(NamedTuple):
-    """Rows under columns, with notes below."""
+    """A table: columns, rows, and notes below."""
 
     title: str
     columns: tuple[str, ...]
@@ -47,14 +47,14 @@ class ResultTable(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A table or ``None``, and matplotlib figures by file name."""
+    """A table or ``None``, and matplotlib figures by their file names."""
 
     table: ResultTable | None = None
     figures: dict[str, Any] | None = None
 
 
 def mean_and_deviation(values: Any) -> str:
-    """``.873±.012``, as the sources print it."""
+    """Mean and standard deviation as the sources print them: ``.873±.012``."""
     texts = (f"{value:.3f}" for value in (np.mean(values), np.std(values)))
     return "±".join(re.sub(r"^(-?)0\.", r"\1.", text) for text in texts)
 
@@ -64,7 +64,7 @@ def _line(cells: Any) -> str:
 
 
 class Source(NamedTuple):
-    """A data set: its file in the folder, its columns, and its number and title at OpenML."""
+    """Where to find a data set: file name, columns, and its number and title at OpenML."""
 
     file: str
     target: str
@@ -82,24 +82,25 @@ SOURCES = {
         "breast-cancer-wisconsin.csv", "Class", "9 numbers (1 to 10 or ?)", (699, 9), 15, "breast-w"
     ),
     "vehicle": Source("vehicle.csv", "Class", "18 numbers", (846, 18), 54, "vehicle"),
-    # OpenML's "yeast" holds other measurements, of where proteins are found: it is no substitute.
+    # OpenML's "yeast" is another data set (locations of proteins) and cannot replace this one.
     "yeast cell cycle": Source("yeast-cell-cycle.csv", "phase", "c1 to c17", (384, 17)),
 }
-CODES = {"y": 1.0, "n": 0.0, "?": np.nan}  # of words in the tables
+CODES = {"y": 1.0, "n": 0.0, "?": np.nan}  # codes for words in the tables
 
 
 class Shelf:
-    """Where experiments look for data sets; ``notes`` tells where each was found, or why not.
+    """Where experiments look for data sets; ``notes`` records the source of each, or why it is
+    absent.
 
     Parameters
     ----------
     folder : path, optional
-        Looked into first.
+        Searched first.
     online : bool, default=False
-        Whether to ask OpenML for what is not there. scikit-learn keeps what it fetched in its data
+        Whether to ask OpenML for missing files. scikit-learn caches what it fetched in its data
         home.
     say : callable, optional
-        Called with a line on what is being worked on, fetched or left out.
+        Called with a line of progress: what is being worked on, fetched or left out.
     """
 
     def __init__(
@@ -115,13 +116,13 @@ class Shelf:
         self.notes: dict[str, str] = {}
 
     def path(self, file: str) -> Path | None:
-        """The file, if the folder has it."""
+        """Path of the file in the folder, or None."""
         path = None if self.folder is None else self.folder / file
         return path if path is not None and path.exists() else None
 
     def own(self) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
-        """Name, kind, numbers and labels of every NAME-similarity.csv or NAME-features.csv with a
-        NAME-labels.csv, without headers, one object per row; S100 has a place of its own.
+        """Name, kind, numbers and labels of every NAME-similarity.csv or NAME-features.csv that has
+        a NAME-labels.csv (no headers, one object per row). S100 is read separately.
         """
         for kind in ("similarity", "features"):
             for path in sorted(self.folder.glob(f"*-{kind}.csv")) if self.folder else ():
@@ -139,7 +140,7 @@ class Shelf:
                 yield name, kind, X, labels
 
     def find(self, name: str) -> Loaded | None:
-        """Complete cases of a data set, or ``None`` and a note why it is left out."""
+        """Rows without missing values of a data set, or ``None`` and a note that says why."""
         source = SOURCES[name]
         try:
             X, classes, origin = self._look_up(name, source)
@@ -158,7 +159,7 @@ class Shelf:
         return Loaded(X[whole], encode(classes[whole]))
 
     def told(self, *names: str) -> list[str]:
-        """Notes on these data sets, as far as they were looked for."""
+        """Notes on those of these data sets that were looked for."""
         return [self.notes[name] for name in names if name in self.notes]
 
     def _look_up(self, name: str, source: Source) -> tuple[np.ndarray, np.ndarray, str]:
@@ -178,17 +179,17 @@ class Shelf:
             why = getattr(error, "reason", None) or str(error) or type(error).__name__
             self.trouble = f"OpenML could not be reached ({why})"
             raise _AbsentError(self.trouble) from error
-        except Exception as error:  # whatever else comes from outside must not stop the table
+        except Exception as error:  # no failure of a remote source may stop the table
             why = str(error) or type(error).__name__
             raise _AbsentError(f"OpenML sent something else than {source.title} ({why})") from error
 
 
 class _AbsentError(Exception):
-    """Why a data set is left out."""
+    """The reason why a data set is left out."""
 
 
 def _read(path: Path, source: Source) -> tuple[np.ndarray, np.ndarray]:
-    """Features with NaN for ``?``, and classes, from a table with a header."""
+    """Features, with NaN for ``?``, and classes from a table with a header."""
     with path.open(newline="", encoding="utf-8") as file:
         records = list(csv.DictReader(file))
     if not records or source.target not in records[0]:
@@ -206,10 +207,10 @@ def _read(path: Path, source: Source) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fetch(source: Source) -> tuple[np.ndarray, np.ndarray]:
-    """The same from OpenML; names of categories are replaced by their codes."""
+    """Features and classes from OpenML; category names are replaced by codes."""
     from sklearn.datasets import fetch_openml
 
-    # A connection may keep silent for so long; scikit-learn tries four times to reach OpenML.
+    # Timeout of one connection; scikit-learn makes four attempts.
     with _patience(seconds=5.0), warnings.catch_warnings(action="ignore"):
         sent = fetch_openml(
             data_id=source.openml, as_frame=False, parser="liac-arff", n_retries=1, delay=0.5
@@ -228,7 +229,7 @@ def _fetch(source: Source) -> tuple[np.ndarray, np.ndarray]:
 
 @contextmanager
 def _patience(seconds: float) -> Iterator[None]:
-    """Sockets that give up after ``seconds``: fetch_openml has no such option."""
+    """Limit socket waits to ``seconds``; fetch_openml has no such option."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(seconds)
     try:

@@ -34,13 +34,13 @@ PUBLISHED = {  # Baum-Eagon, completely positive, normalized cuts, Ng-Jordan-Wei
 
 
 def published(name: str) -> dict[str, str]:
-    """The figures that the source prints for a data set, by method."""
+    """Values that the source prints for a data set, by method."""
     methods = ("Baum-Eagon", "completely positive", "normalized cuts", "Ng-Jordan-Weiss")
     return dict(zip(methods, PUBLISHED.get(name, ()), strict=False))
 
 
 class Evidence(NamedTuple):
-    """A similarity with known classes, and in words how it was made."""
+    """A similarity with known classes and a description of how it was made."""
 
     name: str
     W: np.ndarray
@@ -49,7 +49,7 @@ class Evidence(NamedTuple):
 
 
 def evidence(shelf: Shelf) -> Iterator[Evidence]:
-    """S-Block (else simulated in its likeness), Iris, Digits, and what the shelf has."""
+    """S-Block (or a simulated one), Iris, Digits, and the data sets on the shelf."""
     yield _s_block(shelf)
     iris, digits = datasets.load_iris(), datasets.load_digits()
     yield Evidence("Iris", gaussian(iris.X, bandwidth=0.5), iris.labels, "exp(-d^2 / (2 * 0.5^2))")
@@ -69,7 +69,7 @@ def evidence(shelf: Shelf) -> Iterator[Evidence]:
 
 
 def origins(shelf: Shelf) -> list[str]:
-    """Notes on what came from outside, or did not."""
+    """Notes on external data sets: where they came from, or why they are missing."""
     missing = (
         "S-Block: simulated; for the published set pass --data DIR with s100-similarity.csv "
         "(100 x 100 numbers) and s100-labels.csv (100 numbers), without headers."
@@ -89,12 +89,12 @@ def _s_block(shelf: Shelf) -> Evidence:
 
 
 def published_rule(W: np.ndarray, k: int, seed: int) -> np.ndarray:
-    """Labels by the printed algorithm."""
+    """Labels by the published algorithm."""
     return baum_eagon(W, k, seed).U[:, 0].argmax(axis=1)
 
 
 def baum_eagon(W: np.ndarray, k: int, seed: int) -> kernel.State:
-    """The printed algorithm from a random start, also on a matrix that is not symmetric."""
+    """The published algorithm from a random start; W need not be symmetric."""
     problem = kernel.Problem(kernel.Explicit(W), False, None)
     start = kernel.start(problem, simplex.draw(np.random.default_rng(seed), (W.shape[0], 1, k)))
     step = partial(kernel.baum_eagon_step, problem)
@@ -147,7 +147,7 @@ METHODS: list[tuple[str, str, str, Callable[..., Any] | None, Callable[..., np.n
 
 
 def announced(shelf: Shelf, notes: list[str]) -> Iterator[tuple[Any, int]]:
-    """Every similarity at hand with its number of clusters, described in ``notes``."""
+    """Every available similarity with its number of clusters; ``notes`` gets descriptions."""
     for item in evidence(shelf):
         k = len(np.unique(item.labels))
         notes.append(f"{item.name}: n = {len(item.labels)}, k = {k}, W = {item.source}.")
@@ -156,7 +156,7 @@ def announced(shelf: Shelf, notes: list[str]) -> Iterator[tuple[Any, int]]:
 
 
 def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """Matched accuracy, mean and deviation over the seeds, beside the published figure."""
+    """Matched accuracy (mean and deviation over seeds), with the published value."""
     rows: list[Any] = []
     notes: list[str] = []
     for item, k in announced(shelf, notes):
@@ -188,7 +188,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
 
 
 def figures(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """Three panels for each of S-Block and Iris, objects in the order of their classes."""
+    """Three panels each for S-Block and Iris, with the objects sorted by class."""
     import matplotlib.pyplot as plt
 
     pictures = {}

@@ -1,4 +1,4 @@
-"""Three experiments around spectral clustering.
+"""Three experiments with spectral clustering.
 
 Rounding of embeddings and learning of the similarity (Bach and Jordan 2006), and support vector
 machines on cluster kernels with few labels (after Chapelle, Weston and Schoelkopf 2002).
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.datasets import make_circles, make_moons
 from sklearn.svm import SVC
 
 from .. import datasets
@@ -24,7 +26,7 @@ from .similarity import announced, fitted, origins
 
 
 def rounding_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """Accuracy of the three roundings and the cost |E E' - Pi|^2 / 2 of their partitions."""
+    """Accuracy of the three roundings, and the cost |E E' - Pi|^2 / 2 of their partitions."""
     rows: list[Any] = []
     notes: list[str] = []
     for item, k in announced(shelf, notes):
@@ -50,9 +52,12 @@ def rounding_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
 
 
 def learning_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """Matched accuracy on data that were not learnt from, with equal and with learnt scales."""
+    """Matched accuracy on new data, with equal and with learnt scales."""
     rows = []
-    for name, make in (("Moons", datasets.make_moons), ("Circles", datasets.make_circles)):
+    for name, make in (
+        ("Moons", partial(make_moons, noise=0.08)),
+        ("Circles", partial(make_circles, factor=0.5, noise=0.05)),
+    ):
         for extra in (0, 1, 2, 4, 8):
             shelf.say(f"working on {name} with {extra} irrelevant features")
             pairs = [_one(make, extra, seed) for seed in range(n_seeds)]
@@ -82,9 +87,8 @@ def _one(make: Callable[..., Any], extra: int, seed: int) -> tuple[float, float]
 def _drawn(
     make: Callable[..., Any], extra: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    drawn = make(120, random_state=int(rng.integers(2**31)))
-    noise = rng.normal(scale=drawn.evidence.std(), size=(120, extra))
-    return np.hstack([drawn.evidence, noise]), drawn.labels
+    X, labels = make(120, random_state=int(rng.integers(2**31)))
+    return np.hstack([X, rng.normal(scale=X.std(), size=(120, extra))]), labels
 
 
 def _accuracy(X: np.ndarray, y: np.ndarray, k: int, scales: np.ndarray | float) -> float:
@@ -94,7 +98,7 @@ def _accuracy(X: np.ndarray, y: np.ndarray, k: int, scales: np.ndarray | float) 
 
 
 def cluster_kernel_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
-    """Accuracy on the unlabelled objects, by kernel and by the number of labels in each class."""
+    """Accuracy on the unlabelled objects, by kernel and number of labels per class."""
     rows, notes = [], []
     digits, moons = datasets.load_digits(), datasets.make_moons(400, noise=0.08, random_state=0)
     data = ("Digits", digits.X[:900], digits.labels[:900]), ("Moons", moons.evidence, moons.labels)
@@ -132,7 +136,7 @@ def _kernels(X: np.ndarray, k: int) -> list[tuple[str, np.ndarray]]:
 
 
 def _machine_accuracy(K: np.ndarray, y: np.ndarray, m: int, seed: int) -> float:
-    """Accuracy on all other objects of a machine that saw ``m`` labels of each class."""
+    """Accuracy on the other objects of a support vector machine given ``m`` labels per class."""
     rng = np.random.default_rng(seed)
     known = np.concatenate([rng.permutation(np.flatnonzero(y == c))[:m] for c in np.unique(y)])
     others = np.setdiff1d(np.arange(len(y)), known)

@@ -1,8 +1,8 @@
-"""Pictures of memberships and of the evidence behind them: arrays in, matplotlib axes out.
+"""Plots of memberships and of the evidence behind them: arrays in, matplotlib axes out.
 
 Every function draws on ``ax`` (a new figure when it is ``None``), follows the current matplotlib
-style and returns the axes. Names of objects, clusters and classes are drawn literally, whatever
-characters they hold.
+style and returns the axes. Names of objects, clusters and classes are drawn as they are; special
+characters have no effect.
 """
 
 from ._curves import (

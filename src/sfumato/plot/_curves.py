@@ -20,12 +20,12 @@ from ._style import Axes, axes_or_new, literal, palette
 def calibration(
     stated: Any, observed: Any, counts: ArrayLike | None = None, *, ax: Axes | None = None
 ) -> Any:
-    """Observed frequency against stated probability: on the diagonal, memberships are calibrated.
+    """Observed frequency against stated probability; calibrated memberships lie on the diagonal.
 
     Parameters
     ----------
     stated, observed : arrays of shape (b,)
-        Mean stated probability in every bin, and how often it came true.
+        Mean stated probability in every bin, and the observed frequency.
     counts : array of shape (b,), optional
         Number of cases in every bin, drawn as the area of the points; empty bins are left out.
     %(axes)s
@@ -66,7 +66,7 @@ def selection(
     ----------
     n_clusters : array of shape (c,), or what ``choose_n_clusters`` returned
     scores : array of shape (c,)
-        Not with a choice, which knows its scores.
+        Left out if the first argument is a choice, which has its scores.
     spread : array of shape (c,), optional
         Standard errors, drawn as a band.
     chosen : int, optional
@@ -136,7 +136,7 @@ def model_search(search: Any, *, ax: Axes | None = None) -> Any:
     ax = axes_or_new(ax)
     colours = palette(min(len(types), 7))
     for i, (name, column) in enumerate(zip(types, values.T, strict=True)):
-        # Seven colours in two line styles tell fourteen families apart.
+        # Seven colours times two line styles distinguish fourteen families.
         style = "o-" if i < 7 else "s--"
         ax.plot(sizes, column, style, color=colours[i % 7], markersize=4, label=literal(name))
     for best in search.best(1):
@@ -193,7 +193,7 @@ def consensus_cdf(distribution: ConsensusDistribution, *, ax: Axes | None = None
     distribution : ConsensusDistribution
         Made by ``metrics.consensus_distribution``.
     %(axes)s
-        Flat curves, steep at 0 and 1, belong to clear clusters.
+        Clear clusters give curves that are steep at 0 and 1 and flat between.
 
     Examples
     --------
@@ -246,8 +246,8 @@ def history(objective: float | np.ndarray, *, name: str = "objective", ax: Any =
 
 @documented
 def information(compression: Any, relevance: Any, *, ax: Axes | None = None) -> Any:
-    """Information curve: information of the clusters about the relevant variable against their
-    information about the objects, in nats.
+    """Information curve: what the clusters tell about the relevant variable against what they tell
+    about the objects, in nats.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def _same_length(first: ArrayLike, second: ArrayLike, *names: str) -> tuple[np.n
 def conjugate(
     prior: Any, data: Any, *, level: float = 0.9, grid: Any = None, ax: Axes | None = None
 ) -> Any:
-    """Densities of a parameter before and after the data, and the likelihood between them.
+    """Density of a parameter before and after the data, with the likelihood.
 
     Parameters
     ----------
@@ -293,7 +293,8 @@ def conjugate(
     level : float
         Posterior probability of the shaded interval.
     grid : array of shape (g,), optional
-        Values of the parameter; by default where prior and posterior have their mass.
+        Values of the parameter; by default the range in which prior and posterior are not
+        negligible.
     %(axes)s
 
     Examples
@@ -305,7 +306,7 @@ def conjugate(
     posterior = prior.posterior(data)
     if not hasattr(posterior, "distribution") or np.ndim(posterior.mean) != 0:
         raise ValueError(
-            "prior must be on one number (BetaBinomial, GammaPoisson, NormalKnownVariance, ...), "
+            "prior must be on one number (BetaBinomial, NormalKnownVariance or NormalKnownMean), "
             f"got {prior!r}"
         )
     if grid is None:

@@ -30,16 +30,16 @@ from ._style import (
 def memberships(
     memberships: ArrayLike, *, names: Names = None, ordered: bool = True, ax: Axes | None = None
 ) -> Any:
-    """Heat map of memberships: a band for every cluster, objects from left to right, a stronger
-    colour for a larger membership.
+    """Heat map of memberships: one row per cluster, objects from left to right; darker is a larger
+    membership.
 
     Parameters
     ----------
     memberships : array of shape (n, k)
     names : sequence of k names of the clusters, optional
     ordered : bool
-        Whether objects stand cluster by cluster, or as they came. Beyond 1200 objects neighbours
-        share a column (their mean).
+        Whether to sort objects by cluster. Beyond 1200 objects each column is the mean of several
+        neighbours.
     %(axes)s
 
     Examples
@@ -63,7 +63,7 @@ def memberships(
 def _along_objects(
     memberships: ArrayLike, ordered: bool, ax: Axes | None
 ) -> tuple[Any, np.ndarray, int, int]:
-    """Axes for objects from left to right, their memberships as drawn, and the shape of all."""
+    """Axes with objects along x, the memberships to draw, and the shape of all memberships."""
     U = as_memberships(memberships)
     ax = axes_or_new(ax)
     ax.set_xlabel("objects, cluster by cluster" if ordered else "objects")
@@ -74,15 +74,15 @@ def _along_objects(
 def profiles(
     memberships: ArrayLike, *, names: Names = None, ordered: bool = True, ax: Axes | None = None
 ) -> Any:
-    """Membership curves: one line for every cluster over the objects.
+    """Membership curves: one line per cluster, over the objects.
 
     Parameters
     ----------
     memberships : array of shape (n, k)
     names : sequence of k names of the clusters, optional
     ordered : bool
-        Whether objects stand cluster by cluster, or as they came. Beyond 1200 objects the curves
-        run through means of neighbours.
+        Whether to sort objects by cluster. Beyond 1200 objects the curves show means of several
+        neighbours.
     %(axes)s
 
     Examples
@@ -103,9 +103,9 @@ def profiles(
 
 @documented
 def simplex(memberships: ArrayLike, *, names: Names = None, ax: Any = None) -> Any:
-    """Memberships in three clusters as points of a triangle.
+    """Memberships in three clusters as points in a triangle.
 
-    Corners are certain memberships; labels change at the dotted lines.
+    Certain objects lie in the corners; labels change at the dotted lines.
 
     Parameters
     ----------
@@ -151,8 +151,7 @@ def scatter(
     axis_names: Names = None,
     ax: Axes | None = None,
 ) -> Any:
-    """Objects in the plane, each in the blend of its clusters' colours, more opaque if more
-    certain.
+    """Objects in the plane, in colours blended by membership; certain objects are more opaque.
 
     Parameters
     ----------
@@ -203,7 +202,7 @@ def uncertainty(
 ) -> Any:
     """Histogram of every object's largest membership, stacked by cluster.
 
-    Objects on the right are certain.
+    Certain objects are on the right.
 
     Parameters
     ----------
@@ -239,16 +238,16 @@ def uncertainty(
 
 @documented
 def levels(model: Any, *, ax: Axes | None = None) -> Any:
-    """Clusters of every level of a model, from coarse to fine, as wide as their share of objects.
+    """Clusters of a model from coarse to fine, each as wide as its share of the objects.
 
-    Branches divide as clusters do: since memberships at a level are sums of finer ones, so are the
-    widths. Numbers in bold are the levels worth looking at, with their scores; an arrow points at
-    the number of clusters of the fit.
+    Branches divide where clusters do. Memberships at one level are sums of those at finer levels,
+    and so are the widths. Bold numbers mark the levels worth looking at, with their scores; an
+    arrow marks the number of clusters of the fit.
 
     Parameters
     ----------
     model : fitted clusterer
-        Of this library: it has ``levels_`` and ``at``.
+        A fitted model of this library, with ``levels_`` and ``at``.
     %(axes)s
 
     Examples
@@ -264,11 +263,11 @@ def levels(model: Any, *, ax: Axes | None = None) -> Any:
             f"{type(model).__name__}"
         )
     found: tuple[Level, ...] = model.levels_
-    gap = 0.03  # between neighbours, as a share of all objects
+    gap = 0.03  # between neighbouring clusters, as a share of all objects
     ax = axes_or_new(ax)
     finest = to_numpy(model.at(found[-1].n_clusters))
     share = finest.mean(axis=0)
-    # Clusters of every level lie side by side in the order of their coarser ones.
+    # At every level, clusters are drawn in the order of their coarser ones.
     order = np.lexsort([level.parents for level in reversed(found)])
     own = next(level for level in found if level.n_clusters == model.n_clusters_)
     colours = _colours(np.array(own.parents), order)
@@ -289,7 +288,7 @@ def levels(model: Any, *, ax: Axes | None = None) -> Any:
 
 
 def _row(parents: np.ndarray, share: np.ndarray, order: np.ndarray, gap: float) -> np.ndarray:
-    """Left edges of the finest clusters at a level (F,), with gaps between its clusters."""
+    """Left edges (F,) of the finest clusters, with gaps between the clusters of this level."""
     place = parents[order]
     gaps = np.append(0, np.cumsum(place[1:] != place[:-1]))
     left = np.append(0.0, np.cumsum(share[order])[:-1]) + gap * gaps
@@ -299,7 +298,7 @@ def _row(parents: np.ndarray, share: np.ndarray, order: np.ndarray, gap: float) 
 
 
 def _colours(own: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """A colour for each finest cluster: that of its cluster in the answer, lighter part by part."""
+    """Colours of the finest clusters: shades of the colour of their cluster in the answer."""
     base, colours = palette(int(own.max()) + 1), np.empty((len(own), 3))
     for cluster, colour in enumerate(base):
         parts = [s for s in order if own[s] == cluster]
@@ -309,7 +308,7 @@ def _colours(own: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 
 def _mixed(parents: np.ndarray, colours: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """The colour of every finest cluster at a level: the mean over those it is one with."""
+    """Colours of the finest clusters at a coarser level: means over the clusters merged there."""
     total = np.bincount(parents, share)
     sums = [np.bincount(parents, share * channel) for channel in colours.T]
     return (np.stack(sums, axis=1) / np.where(total > 0, total, 1.0)[:, None])[parents]
@@ -318,7 +317,7 @@ def _mixed(parents: np.ndarray, colours: np.ndarray, share: np.ndarray) -> np.nd
 def _branches(
     ax: Axes, y: int, above: np.ndarray, row: np.ndarray, colours: np.ndarray, share: np.ndarray
 ) -> None:
-    """The way of the finest clusters from the level above to level y."""
+    """Draw the bands of the finest clusters from the level above down to level y."""
     bend = np.linspace(0.0, 1.0, 30)
     ease = (1 - np.cos(np.pi * bend)) / 2
     for start, end, width, colour in zip(above, row, share, colours, strict=True):
@@ -328,7 +327,7 @@ def _branches(
 
 
 def _mark(ax: Axes, y: int, level: Level, own: bool) -> None:
-    """The number of clusters beside its level, and the score where it is a local maximum."""
+    """Write the number of clusters next to its level, and the score if it is a local maximum."""
     text = f"{level.n_clusters}" + (f"  ({level.score:.2f})" if level.shown else "")
     ax.annotate(
         text + (" \N{BLACK RIGHT-POINTING TRIANGLE}" if own else ""),

@@ -1,4 +1,4 @@
-"""Pictures of pairs: similarities, their reconstruction by a model, and tables of two labelings."""
+"""Plots of pairs: similarities, their reconstruction by a model, and tables of two labelings."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from ._style import Axes, Names, as_memberships, axes_or_new, literal, ordering
 
 
 def block_means(W: Any, memberships: Any = None, *, blocks: int = 200) -> np.ndarray:
-    """Mean similarity between consecutive groups of objects: a small picture of a matrix of any
-    size.
+    """Mean similarity between groups of consecutive objects, which shrinks a matrix of any size.
 
     Parameters
     ----------
     W : array, sparse array or operator of shape (n, n)
         Only ever multiplied, a few columns at a time.
     memberships : array of shape (n, k), optional
-        Puts the objects in the order of their clusters.
+        Sorts the objects by cluster.
     blocks : int
-        Number of groups; every object stands alone where there are no more objects than that.
+        Number of groups. With fewer objects than this, every object is a group.
 
     Returns
     -------
@@ -69,15 +68,15 @@ def similarity(
     blocks: int = 200,
     ax: Axes | None = None,
 ) -> Any:
-    """Heat map of a similarity, objects in the order of their clusters.
+    """Heat map of a similarity, with the objects sorted by cluster.
 
-    Beyond ``blocks`` objects, of its block means.
+    With more than ``blocks`` objects, block means are drawn.
 
     Parameters
     ----------
     W : array, sparse array or operator of shape (n, n)
     memberships : array of shape (n, k), optional
-        Puts the objects in the order of their clusters.
+        Sorts the objects by cluster.
     blocks : int
     %(axes)s
 
@@ -119,7 +118,7 @@ def reconstruction(
 
 def heat_map(means: np.ndarray, n: int, name: str, ax: Axes) -> Any:
     """Block means of the pairs of ``n`` objects, with a colour bar."""
-    low = float(np.fmin.reduce(means, axis=None, initial=0.0))  # all may be missing
+    low = float(np.fmin.reduce(means, axis=None, initial=0.0))  # zero if all values are missing
     image = ax.imshow(means, cmap="magma", interpolation="nearest", extent=(0, n, n, 0), vmin=low)
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
     bar.outline.set_visible(False)
@@ -130,7 +129,7 @@ def heat_map(means: np.ndarray, n: int, name: str, ax: Axes) -> Any:
 def _crossed(
     labels: ArrayLike, clusters: ArrayLike, sample_weight: ArrayLike | None
 ) -> tuple[list[str], np.ndarray]:
-    """Names of the classes, and the sum of memberships of their objects in every cluster."""
+    """Names of the classes, and the sums of their objects' memberships in every cluster."""
     kinds, codes = np.unique(np.asarray(labels), return_inverse=True)
     U = to_numpy(clusters)
     if U.ndim == 1:
@@ -158,13 +157,13 @@ def contingency(
     sample_weight: ArrayLike | None = None,
     ax: Axes | None = None,
 ) -> Any:
-    """Table of two labelings: counts (soft counts too) written on a heat map of the row shares.
+    """Table of two labelings: (soft) counts, written on a heat map of the shares in each row.
 
     Parameters
     ----------
     table : array of shape (r, k), or labels of shape (n,)
-        Objects, or sums of memberships, in every pair of classes; or the known class of every
-        object.
+        Counts or sums of memberships for every pair of class and cluster; or the known class of
+        every object.
     memberships : array of shape (n, k) or labels of shape (n,), optional
         With labels: the clusters they are compared with.
     row_names, column_names : sequences of names, optional

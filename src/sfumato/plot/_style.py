@@ -1,4 +1,4 @@
-"""Axes, colours, literal names and the order of objects, for all pictures."""
+"""Axes, colours, literal names and the order of objects, shared by all plots."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ else:
     Axes = Any
 
 
-Names = Sequence[Any] | None  # one name for each cluster, row or column; their numbers if None
+Names = Sequence[Any] | None  # one name for each cluster, row or column; numbered if None
 
-# Twelve colours that stay apart for readers with normal sight and with each kind of colour
-# blindness: the least CIELAB distance of two is 25 under the simulation of Machado et al. (2009),
-# found by a search over the colours of medium lightness.
+# Twelve colours that readers with normal sight and with each kind of colour blindness can tell
+# apart: the smallest CIELAB distance is 25 under the simulation of Machado et al. (2009), found by
+# a search over the colours of medium lightness.
 _COLOURS = (
     *("#2f74d0", "#e07b1a", "#1f9d6b", "#8b1700", "#0000ff", "#b9b9ff"),
     *("#5d2e74", "#8bd174", "#742e46", "#8b74a2", "#5d00b9", "#00d1b9"),
@@ -43,7 +43,7 @@ def axes_or_new(ax: Axes | None) -> Any:
 
 
 def legend_above(ax: Axes, names: Sequence[str]) -> None:
-    """A legend above the picture, if three rows are enough: no data can hide beneath it."""
+    """Put a legend above the axes, where it hides no data, unless it needs more than three rows."""
     columns = max(1, min(len(names), 52 // (6 + max(map(len, names)))))
     if len(names) > 1 and -(-len(names) // columns) <= 3:
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, frameon=False)
@@ -52,7 +52,7 @@ def legend_above(ax: Axes, names: Sequence[str]) -> None:
 def palette(n_clusters: int) -> np.ndarray:
     """One colour for each cluster, as red, green and blue in [0, 1].
 
-    The first twelve suit colour-blind readers.
+    Colour-blind readers can tell the first twelve apart.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def palette(n_clusters: int) -> np.ndarray:
 
 
 def blend(U: np.ndarray) -> np.ndarray:
-    """Colours of the clusters mixed by memberships, in linear light."""
+    """Cluster colours mixed according to the memberships, in linear light."""
     return np.clip(U @ palette(U.shape[1]) ** 2.2, 0.0, 1.0) ** (1 / 2.2)
 
 
@@ -87,12 +87,12 @@ def as_memberships(memberships: ArrayLike) -> np.ndarray:
 
 
 def literal(name: object, width: int = 28) -> str:
-    """``name`` as matplotlib text that is drawn as it stands: one line, no mathematics."""
+    """``name`` as one line of text in which matplotlib finds no mathematics."""
     return plain(name, width).replace("$", r"\$")
 
 
 def cluster_names(names: Names, n_clusters: int) -> list[str]:
-    """Literal names of the clusters: ``names``, or their numbers."""
+    """Literal names of the clusters: those given, or "cluster 0", "cluster 1", ..."""
     if names is None:
         return [f"cluster {number}" for number in range(n_clusters)]
     if len(names) != n_clusters:
@@ -103,7 +103,7 @@ def cluster_names(names: Names, n_clusters: int) -> list[str]:
 
 
 def ordering(U: np.ndarray) -> np.ndarray:
-    """Objects cluster by cluster, such that memberships rise and fall once."""
+    """Order of the objects: by label, and within a cluster so that memberships rise, then fall."""
     labels = U.argmax(axis=1)
     own = U.max(axis=1)
     rest = U.copy()
@@ -113,7 +113,7 @@ def ordering(U: np.ndarray) -> np.ndarray:
 
 
 def thin(values: np.ndarray, limit: int) -> np.ndarray:
-    """At most ``limit`` rows: means of consecutive blocks where there are more."""
+    """At most ``limit`` rows; longer arrays are shortened to the means of consecutive blocks."""
     n = len(values)
     if n <= limit:
         return values

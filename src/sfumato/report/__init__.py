@@ -1,10 +1,11 @@
-"""A soft clustering as one self-contained HTML page.
+"""Reports: a soft clustering as one self-contained HTML page.
 
-How far to trust it, what the clusters are at every level, pictures, doubtful objects.
+The page says how far to trust the answer, describes the clusters at every level, and shows pictures
+and doubtful objects.
 
-The page loads nothing, states a strict content-security-policy and shows every name as text. Its
-one script, which the policy names by its hash, makes pictures and tables interactive; without it
-the page shows the answer itself.
+It loads nothing, sets a strict content security policy and shows every name as text. One script,
+allowed by its hash, makes pictures and tables interactive; without it, the page still shows the
+answer.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def render(
     ----------
     model : fitted model, or memberships of shape (n, k)
     X : array or sparse array of shape (n, p), or data frame, optional
-        The data: what the clusters are is told in terms of its columns.
+        The data, by whose columns the clusters are described.
     names : sequence of n names, optional
         Names of the objects; their numbers if not given.
     columns : sequence of p names, optional
@@ -57,8 +58,8 @@ def render(
         Compared with the clusters in a table.
     title : str
     facts : Facts, optional
-        What else is known, such as measures or the similarity; of a fitted model it is what the
-        model knows of its fit.
+        Further content, such as measures or the similarity; by default, what a fitted model knows
+        about its fit.
 
     Returns
     -------
@@ -115,9 +116,9 @@ def _described(
     columns: Sequence[object] | None,
     facts: Facts,
 ) -> Facts:
-    """The facts with the place of every object in the plane, and the clusters in words."""
+    """The facts, completed by positions of the objects and descriptions of clusters."""
     if facts.coordinates is None:
-        if hasattr(X, "columns"):  # categories one-hot
+        if hasattr(X, "columns"):  # categories become one-hot columns
             table = as_columns(X)
             matrix = encode(table)
             titles: Any = [name for group in encoded_names(table) for name in group]
@@ -132,7 +133,7 @@ def _described(
 def _views(
     finest: np.ndarray, levels: Sequence[Any], names: Sequence[Any], labels: list[str], facts: Facts
 ) -> list[dict[str, Any]]:
-    """What the tables show at every level."""
+    """Content of the tables at every level."""
     own = next(level for level in levels if level.n_clusters == len(labels))
     views = []
     for level in levels:
@@ -155,7 +156,7 @@ def _views(
 
 
 def write(path: str | Path, model: Any, X: Any = None, **options: Any) -> Path:
-    """Write the report to ``path``, whole or not at all.
+    """Write the report to ``path``, completely or not at all.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The clusters in terms of the columns, as lists and dicts: levels, profiles, rules, plane."""
+"""Descriptions of the clusters by the columns: levels, profiles, rules and a plane."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ..memberships import margin
 from ._profiles import (
     amount,
     as_columns,
+    binary,
     contrasts,
     profiles,
     sentence,
@@ -37,14 +38,14 @@ def describe(
     noise: bool = False,
     levels: tuple[np.ndarray, Sequence[Any]] | None = None,
 ) -> dict[str, Any]:
-    """What the clusters are: profiles, sentences, typical and borderline rows, a tree.
+    """Descriptions of the clusters: profiles, sentences, typical and borderline rows, a tree.
 
     Parameters
     ----------
     X : array, sparse array, data frame or list of columns
     U : array of shape (n, k)
     columns : names of the columns of an array
-    shown : indices of the objects in the pictures, whose rows are kept; all if not given
+    shown : indices of the objects in the pictures, whose rows are kept; all by default
     noise : whether the last column of U is noise, not a cluster
     levels : memberships at the finest level, and the levels to describe; by default clusters of U
         are merged
@@ -74,7 +75,7 @@ def describe(
 def _told(
     table: Sequence[Column], U: np.ndarray, found: Sequence[Any], best: Sequence[Column]
 ) -> dict[str, Any]:
-    """The clusters of one level."""
+    """Descriptions of the clusters of one level."""
     own = U.argmax(axis=1)
     return {
         "clusters": [
@@ -92,13 +93,13 @@ def _told(
 
 
 def typical(U: np.ndarray, cluster: int) -> list[int]:
-    """The objects of a cluster with the largest memberships, three at most."""
+    """Up to three objects of a cluster, those with the largest memberships."""
     order = np.argsort(-U[:, cluster], kind="stable")[:3]
     return [int(row) for row in order if U[row].argmax() == cluster]
 
 
 def borderline(U: np.ndarray) -> list[int]:
-    """The objects nearest to a tie of their best two clusters, twelve at most."""
+    """Up to twelve objects that are closest to a tie between two clusters."""
     if U.shape[1] < 2:
         return []
     margins = margin(U)
@@ -116,7 +117,7 @@ def _telling_plane(
     columns: Sequence[Column], U: np.ndarray, shown: np.ndarray
 ) -> dict[str, Any] | None:
     """The two numbers that together tell the clusters apart best: the least Wilks' lambda."""
-    numbers = [column for column in columns if column.codes is None and column.kind != "yes/no"]
+    numbers = [column for column in columns if column.codes is None and not binary(column)]
     if len(numbers) < 2 or U.shape[1] < 2:
         return None
     values = np.column_stack([np.asarray(column.numbers)[shown] for column in numbers])
@@ -133,7 +134,7 @@ def _telling_plane(
 
 
 def _standardised(X: np.ndarray) -> np.ndarray:
-    """Columns of mean 0 and deviation 1, with the mean for missing values."""
+    """Columns with mean 0 and deviation 1; missing values are replaced by the mean."""
     seen = np.isfinite(X)
     X = np.where(seen, X, 0.0)
     largest = np.abs(X).max(axis=0, initial=0.0)
@@ -144,19 +145,19 @@ def _standardised(X: np.ndarray) -> np.ndarray:
 
 
 def _wilks(X: np.ndarray, U: np.ndarray) -> float:
-    """Share of the generalised variance that stays within clusters, memberships as weights."""
+    """Share of the generalised variance within clusters, by memberships (Wilks' lambda)."""
     mass = U.sum(axis=0)
     means = U.T @ X / np.maximum(mass, 1e-12)[:, None]
     total = X.T @ X
-    if not total.any():  # every value is the mean of its column, as in a single row
+    if not total.any():  # every value is its column's mean, as in a single row
         return 1.0
     within = total - (means.T * mass) @ means
-    least = 1e-9 * np.trace(total) * np.eye(2)  # so that two collinear columns are not chosen
+    least = 1e-9 * np.trace(total) * np.eye(2)  # so that no two collinear columns are chosen
     return float(np.linalg.det(within + least) / max(np.linalg.det(total), np.linalg.det(least)))
 
 
 class Plane(NamedTuple):
-    """Objects in the plane, and what its two axes are."""
+    """Coordinates of objects in the plane, and the names of the two axes."""
 
     shown: np.ndarray
     coordinates: np.ndarray
@@ -166,7 +167,7 @@ class Plane(NamedTuple):
 def plane(
     X: Any, *, columns: Sequence[Any] | None = None, limit: int = 3000, random_state: int = 0
 ) -> Plane:
-    """Two coordinates for a sample of the objects, with the names of the axes."""
+    """Two coordinates for a sample of the objects, and the names of the axes."""
     n = X.shape[0]
     shown = np.arange(n)
     if n > limit:
@@ -193,7 +194,7 @@ def plane(
 
 
 def _components(rows: Any) -> np.ndarray:
-    """The first two principal components, one of them zero where there is only one."""
+    """The first two principal components; the second is zero if there is only one."""
     if min(rows.shape) > 50:
         left, sizes, _ = svds(rows, k=2, v0=np.ones(min(rows.shape)))
         left, sizes = left[:, ::-1], sizes[::-1]
@@ -202,14 +203,14 @@ def _components(rows: Any) -> np.ndarray:
         left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
     found = (left * sizes)[:, :2]
     found = np.column_stack([found, np.zeros((len(found), 2 - found.shape[1]))])
-    # Signs that do not depend on the solver: the largest entry of a component is positive.
+    # Fixed signs, whatever the solver: the largest entry of a component is positive.
     return found * np.where(found[np.abs(found).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
 
 
 def rules(columns: Sequence[Column], labels: np.ndarray) -> dict[str, Any] | None:
-    """Rules of a tree of depth 3 at most, and the share of labels that it reproduces.
+    """Rules from a tree of depth at most 3, and the share of labels that they reproduce.
 
-    None where it is wrong about more than one object in five: such rules mislead.
+    None if the tree is wrong about more than one object in five, since such rules mislead.
     """
     from sklearn.tree import DecisionTreeClassifier
 
@@ -217,11 +218,11 @@ def rules(columns: Sequence[Column], labels: np.ndarray) -> dict[str, Any] | Non
         return None
     rows = slice(None, None, max(1, -(-len(labels) // 5000)))
     X = encode([column._replace(used=True) for column in columns])[rows]
-    # A tree works in single precision, and sums.
+    # scikit-learn's tree works in single precision and sums values.
     X, y = np.clip(np.where(np.isinf(X), np.nan, X), -1e30, 1e30), labels[rows]
-    smallest = max(1, len(y) // 100)  # a leaf of a few objects explains nothing
+    smallest = max(1, len(y) // 100)  # a leaf of few objects explains nothing
     accuracy = 0.0
-    for depth in (1, 2, 3):  # no deeper than it gets better
+    for depth in (1, 2, 3):  # no deeper than accuracy improves
         tree = DecisionTreeClassifier(max_depth=depth, min_samples_leaf=smallest, random_state=0)
         right = float((tree.fit(X, y).predict(X) == y).mean())
         if right >= accuracy + 0.01:
@@ -242,7 +243,7 @@ def _leaves(
     hot: list[bool],
     kinds: Any,
 ) -> list[dict[str, Any]]:
-    """The leaves below a node, each with the ranges of the columns that lead there."""
+    """Leaves below a node, each with the column ranges that lead to it."""
     if tree.children_left[node] < 0:
         shares = tree.value[node][0] / tree.value[node][0].sum()
         best = int(shares.argmax())
@@ -282,7 +283,7 @@ def levels_of(
 ) -> tuple[np.ndarray, list[Level]]:
     """Memberships (n, F) at the finest level shown, and the levels from coarse to fine.
 
-    A model knows its levels; of memberships alone, clusters are merged.
+    The levels of a fitted model are used; for memberships alone, clusters are merged.
     """
     if hasattr(type(model), "levels_"):
         found = list(model.levels_)
@@ -304,7 +305,9 @@ def levels_of(
 
 
 def level_names(level: Level, own: Level, labels: Sequence[str]) -> list[str]:
-    """Names of clusters at a level: "cluster 0 + 2" is two of the answer, "cluster 1a" a part."""
+    """Names of clusters at a level: "cluster 0 + 2" joins two of the answer, "cluster 1a" is a
+    part.
+    """
     owner, place = np.array(own.parents), np.array(level.parents)
     names = []
     for cluster in range(level.n_clusters):

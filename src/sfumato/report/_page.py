@@ -1,4 +1,4 @@
-"""What stands on the page: figures, sentences and the data of the script; and the page itself."""
+"""Content of the page (figures, sentences, data of the script), and the filled-in template."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from ..selection.choose import Choice
 from ._description import borderline, typical
 from ._profiles import shown_mean
 
-_SURE, _SHARED = 0.9, 0.2  # largest membership of a sure object, margin of a shared one
+_SURE, _SHARED = 0.9, 0.2  # largest membership of a certain object; margin of a shared one
 
 
 class Facts(NamedTuple):
-    """What a report tells beside memberships and data; each may be left out."""
+    """Content of a report besides memberships and data; every field is optional."""
 
-    noise: bool = False  # whether the last column is noise, not a cluster
-    coordinates: Any = None  # (m, 2), where to draw the objects ``shown``
-    shown: Any = None  # indices (m,); all objects if None
+    noise: bool = False  # whether the last column is noise rather than a cluster
+    coordinates: Any = None  # (m, 2), positions of the objects in ``shown``
+    shown: Any = None  # indices (m,); None for all objects
     axes: Sequence[Any] | None = None  # names of the two coordinates
-    description: Mapping[str, Any] | None = None  # what ``describe`` found
+    description: Mapping[str, Any] | None = None  # result of ``describe``
     similarity: Any = None  # block means of a similarity in cluster order (``plot.block_means``)
     scale: float = 1.0  # the similarity is compared with scale * U U'
     history: Any = None  # objective after every iteration
     selection: Mapping[str, Any] | None = None  # arguments of ``plot.selection``
     converged: bool | None = None
-    verdict: Mapping[str, str] | None = None  # ``kind`` and ``text``, as of ``selection.verdict``
-    warnings: Sequence[str] = ()  # what the fit had to say
-    notes: Sequence[str] = ()  # what was done to the data: scaling, columns set aside
+    verdict: Mapping[str, str] | None = None  # ``kind`` and ``text``, as from ``selection.verdict``
+    warnings: Sequence[str] = ()  # warnings of the fit
+    notes: Sequence[str] = ()  # changes made to the data: scaling, columns left out
     metrics: Mapping[str, Any] | None = None  # measures by name
     made: Mapping[str, Any] | None = None  # parameters, versions, seed
-    class_title: str = "class"  # what the known classes are
+    class_title: str = "class"  # meaning of the known classes
 
 
 def facts_of(model: Any) -> Facts:
-    """What a fitted model knows of its own fit."""
+    """Content of a report that a fitted model provides itself."""
     history = np.asarray(getattr(model, "history_", ()), dtype=np.float64)
     made = {"model": type(model).__name__}
     made |= {f"parameter {name}": value for name, value in model.get_params(deep=False).items()}
@@ -59,7 +59,7 @@ def facts_of(model: Any) -> Facts:
 
 
 def curve_of_choice(choice: Choice) -> dict[str, Any] | None:
-    """The candidates of a ``Choice`` that have a score; None if there are fewer than two."""
+    """Candidates of a ``Choice`` that have a score; None if there are fewer than two."""
     rows = [row for row in choice.table if np.isfinite(row.score)]
     if len(rows) < 2:
         return None
@@ -73,7 +73,7 @@ def curve_of_choice(choice: Choice) -> dict[str, Any] | None:
 
 
 def curve_of_model(model: Any) -> dict[str, Any] | None:
-    """What a fitted model compared to choose its number of clusters; None if it was given."""
+    """Scores by which a fitted model chose its number of clusters; None if it was given."""
     if hasattr(model, "selection_"):
         return curve_of_choice(model.selection_)
     if not hasattr(model, "n_clusters_posterior_"):
@@ -88,7 +88,7 @@ def curve_of_model(model: Any) -> dict[str, Any] | None:
 
 
 def fill(**content: Any) -> str:
-    """The template, filled in; every name in it is shown as text."""
+    """The filled-in template; every name is shown as text."""
     jinja2 = extra("jinja2", "reports need jinja2 and matplotlib", "'sfumato[cli]'")
     strict = {"undefined": jinja2.StrictUndefined, "trim_blocks": True}
     environment = jinja2.Environment(autoescape=True, **strict)
@@ -108,9 +108,9 @@ def _hash(text: str) -> str:
 
 
 def overview(description: Mapping[str, Any], count: int = 8) -> list[dict[str, Any]]:
-    """The columns that differ most, with a value for every cluster, and a shade from -4 to 4.
+    """The columns that differ most between clusters: a value per cluster and a shade from -4 to 4.
 
-    A shade is half a standard deviation from the mean of all objects.
+    One shade is half a standard deviation of all objects.
     """
     found = []
     for each in (description.get("contrasts") or [])[:count]:
@@ -129,7 +129,7 @@ def live_data(
     facts: Facts,
     classes: Sequence[Any] | None,
 ) -> str | None:
-    """What the script needs, as JSON that cannot end its element; None beyond thirty clusters."""
+    """Data of the script, as safely embedded JSON; None for more than thirty clusters."""
     if finest.shape[1] > 30:
         return None
     n, told = len(finest), facts.description or {}
@@ -157,7 +157,7 @@ def live_data(
 
 
 def _live_level(view: Mapping[str, Any]) -> dict[str, Any]:
-    """One level: its clusters as sums of the finest ones, and where they differ."""
+    """Data of one level: how finest clusters add up, and where clusters differ."""
     return {
         "own": view["own"],
         "parents": view["level"].parents,
@@ -176,7 +176,7 @@ def _live_level(view: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _planes(facts: Facts) -> dict[str, Any]:
-    """Points of the live pictures, and what their axes are."""
+    """Points of the interactive pictures, and the names of their axes."""
     found: dict[str, Any] = {}
     if facts.coordinates is not None:
         points = np.asarray(facts.coordinates, dtype=np.float64)
@@ -195,7 +195,7 @@ def _colours(k: int) -> list[str]:
 def answer(
     U: np.ndarray, names: Sequence[Any], labels: Sequence[str], noise: bool = False
 ) -> dict[str, Any]:
-    """Headline figures, and a row for every cluster, ``noise`` in the last."""
+    """Headline figures and one row per cluster; ``noise``, if present, comes last."""
     n, k = U.shape
     largest, own = U.max(axis=1), U.argmax(axis=1)
     counts, soft, colours = np.bincount(own, minlength=k), sizes(U), _colours(k)
@@ -223,7 +223,7 @@ def answer(
 
 
 def doubtful(U: np.ndarray, names: Sequence[Any], labels: Sequence[str]) -> list[dict[str, Any]]:
-    """The objects whose best two clusters are nearest to a tie, the nearest first."""
+    """Objects that are closest to a tie between their two best clusters, closest first."""
     colours = _colours(U.shape[1])
     return [
         {
@@ -239,7 +239,7 @@ def doubtful(U: np.ndarray, names: Sequence[Any], labels: Sequence[str]) -> list
 
 
 def trust(U: np.ndarray, facts: Facts) -> dict[str, Any]:
-    """Figures behind what the answer rests on, which the template puts into words."""
+    """Figures about the reliability of the answer, which the template turns into sentences."""
     n, k = U.shape
     largest, counts = U.max(axis=1), np.bincount(U.argmax(axis=1), minlength=k)
     selection, accuracy = facts.selection or {}, (facts.metrics or {}).get("matched accuracy")
@@ -259,7 +259,7 @@ def trust(U: np.ndarray, facts: Facts) -> dict[str, Any]:
         "accuracy": None if accuracy is None or k < 2 else float(accuracy),
         "sure": float((largest >= _SURE).mean()),
         "shared": float((margin(U) < _SHARED).mean()) if k > 1 else 0.0,
-        # 0 for equal memberships, 1 for certain ones, whatever the number of clusters.
+        # 0 for equal and 1 for certain memberships, for any number of clusters.
         "vague": k > 1 and (stated * k - 1) / (k - 1) < 0.25,
         "crisp": min(n, k) > 1 and (largest > 0.999).mean() > 0.98,
         "empty": int((counts == 0).sum()),

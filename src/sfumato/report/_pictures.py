@@ -1,6 +1,4 @@
-"""The report's pictures: drawn twice, for light and for dark screens, as SVG images inside the
-page.
-"""
+"""Pictures of the report as embedded SVG images, each in a light and a dark version."""
 
 from __future__ import annotations
 
@@ -17,20 +15,20 @@ from .. import plot
 from ..plot._pairs import heat_map
 from ._page import Facts
 
-# Paper, ink and lines: colours that nothing else in a picture has.
+# Colours of paper, ink and lines, used for nothing else in a picture.
 _LIGHT = ("#fdfeff", "#1d2530", "#8a94a3")
 _DARK = ("#1a2029", "#e4e8ee", "#76808f")
 
 
-# Title, how to draw it on axes (None: live only), height in inches, the live picture that a script
-# puts in its place, and what is said before the caption of the template.
+# Title, function that draws on axes (None: interactive only), height in inches, name of the
+# interactive picture that replaces it, and text before the caption.
 Plan = tuple[str, Callable[[Any], Any] | None, float, str, str]
 
 
 def pictures(
     U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Any, finest: int
 ) -> list[dict[str, str]]:
-    """Every picture that the facts allow, as data addresses for light and for dark screens."""
+    """All pictures that the facts allow, as data URLs for light and for dark screens."""
     plans = [*_of_objects(U, labels, facts, finest), *_of_facts(U, labels, facts, classes)]
     return [
         {"title": title, "light": light, "dark": dark, "live": live, "said": said}
@@ -87,7 +85,7 @@ def _of_facts(U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Any) 
 
 
 def _images(draw: Callable[[Any], Any], height: float) -> tuple[str, str]:
-    """The picture for light and for dark screens, as data addresses."""
+    """The picture for light and for dark screens, as data URLs."""
     light = _svg(draw, height)
     dark = light
     for colour, other in zip(_LIGHT, _DARK, strict=True):
@@ -122,7 +120,7 @@ def _svg(draw: Callable[[Any], Any], height: float) -> str:
         key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"
     }
     with matplotlib.rc_context({**default, **style}), warnings.catch_warnings():
-        # a glyph that the font lacks is drawn as a box
+        # glyphs that the font lacks are drawn as boxes
         warnings.simplefilter("ignore", UserWarning)
         figure = Figure(figsize=(5.2, height), layout="constrained")
         ax = figure.subplots()

@@ -1,6 +1,6 @@
-"""What each cluster is: how its columns differ from those of the other objects.
+"""Profiles of clusters: how their columns differ from those of the other objects.
 
-Columns come from an array, a data frame, or what a file was read into.
+Columns may come from an array, a data frame or a file.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from ..data.features import refuse_same_names
 from ..io.columns import Column
 from ..memberships import check_memberships
 
-# Cohen (1988), Statistical Power Analysis: a difference of half a standard deviation is visible to
-# the naked eye, one of 0.8 is large. Beyond twice that, groups hardly overlap: "very".
+# Cohen (1988), Statistical Power Analysis: a difference of 0.5 standard deviations is visible to
+# the naked eye, one of 0.8 is large. Beyond twice 0.8, groups hardly overlap ("very").
 VISIBLE, LARGE = 0.5, 1.6
 
 
 class ColumnProfile(NamedTuple):
-    """One column in one cluster, against the other objects."""
+    """A column of one cluster, compared with the other objects."""
 
     column: str
     kind: str  # "number", "date" or "category"
     level: str | None  # the category that separates the cluster best
-    value: float  # mean, or share of the category, in the cluster
+    value: float  # mean, or share of the category, within the cluster
     overall: float  # mean or share among all objects
-    difference: float  # from the overall mean in standard deviations, or of the shares
-    separation: float  # how well the column separates the cluster from the rest (Cohen's d or h)
+    difference: float  # from the overall mean in standard deviations, or difference of shares
+    separation: float  # how well the column separates the cluster (Cohen's d or h)
 
 
 class Contrast(NamedTuple):
-    """One column, or one category of it, in every cluster: means or shares, and deviations."""
+    """A column or category over all clusters: means or shares, and deviations."""
 
     name: str
     kind: str  # "number", "date" or "category"
@@ -48,11 +48,11 @@ class Contrast(NamedTuple):
 def profiles(
     X: Any, memberships: Any, *, columns: Sequence[Any] | None = None
 ) -> list[list[ColumnProfile]]:
-    """The columns of every cluster, those that separate it best from the other objects first.
+    """Columns of every cluster, sorted by how well they separate it from the other objects.
 
-    Objects count by their memberships. Numbers are compared by their means: the separation is the
-    difference between the cluster and the rest in standard deviations within them (Cohen's d).
-    Categories are compared by their shares (Cohen's h, which is on a similar scale).
+    Objects are weighted by their memberships. For numbers, the separation is the difference of
+    means between the cluster and the rest, in standard deviations within them (Cohen's d). For
+    categories, it is Cohen's h of the shares, which has a similar scale.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def profiles(
     there = (mass[inside] > 1e-9) & (mass[outside] > 1e-9)
     gap = np.where(there, np.abs(inner - outer), 0.0)
     within = np.sqrt((spread[inside] ** 2 + spread[outside] ** 2) / 2)
-    # A column that is constant in both parts separates them perfectly: ten deviations stand for
-    # that.
+    # A column that is constant in both parts separates them perfectly; this counts as ten
+    # deviations.
     distance = np.minimum(gap / np.maximum(within, 0.1 * np.maximum(gap, 1e-300)), 10.0)
     steps = (inner - mean[0]) / np.where(spread[0] > 0, spread[0], 1.0)
     values = mean * unit + center
@@ -116,12 +116,12 @@ def profiles(
 
 
 def _rank(profile: ColumnProfile) -> tuple[float, bool]:
-    """Of the levels of a category the best is shown; of equals, one that is common here."""
+    """Sort key: the best level of a category is shown; among ties, one common in the cluster."""
     return round(profile.separation, 9), profile.difference >= 0
 
 
 class _Part(NamedTuple):
-    """Numbers as they are, or 0 and 1 for one level of a category."""
+    """The values of a numeric column, or 0/1 values for one level of a category."""
 
     column: int
     name: str
@@ -139,18 +139,24 @@ def _parts(place: int, column: Column) -> list[_Part]:
             for hot in [np.where(codes < 0, np.nan, codes == code)]
         ]
     values = np.asarray(column.numbers, dtype=np.float64)
-    if column.kind == "yes/no":
-        hot = np.where(np.isnan(values), np.nan, values > 0.5)
-        return [_Part(place, column.name, "category", "yes", hot)]
+    if binary(column):
+        level = "yes" if column.kind == "yes/no" else "1"
+        return [_Part(place, column.name, "category", level, values)]
     kind = "date" if column.kind == "date" else "number"
     return [_Part(place, column.name, kind, None, values)]
 
 
-def _moments(parts: Sequence[_Part], U: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Mass, mean and deviation (1 + 2k, q) of all objects, of every cluster and of the others.
+def binary(column: Column) -> bool:
+    """Whether a column of numbers holds 0 and 1 only, whose means are shares."""
+    values = np.asarray(column.numbers)
+    return column.codes is None and bool(np.isin(values[~np.isnan(values)], (0, 1)).all())
 
-    In the last two, unit and center of every column: about the median, so that sums of squares do
-    not cancel, and at most 1, so that none overflows or underflows.
+
+def _moments(parts: Sequence[_Part], U: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Mass, mean and deviation (1 + 2k, q) over all objects, each cluster, and its complement.
+
+    The last two arrays are the unit and center of every column: values are centred at the median
+    against cancellation, and scaled to at most 1 against overflow and underflow.
     """
     values = np.column_stack([part.values for part in parts])
     seen = np.isfinite(values)
@@ -169,7 +175,7 @@ def _moments(parts: Sequence[_Part], U: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def contrasts(table: Sequence[Column], U: np.ndarray, count: int) -> list[Contrast]:
-    """The columns and categories whose means or shares differ most between clusters."""
+    """The columns and categories that differ most between clusters."""
     parts, k = [part for place, c in enumerate(table) for part in _parts(place, c)], U.shape[1]
     _, mean, spread, unit, center = _moments(parts, U)
     mean, spread = mean * unit + center, spread * unit
@@ -188,7 +194,7 @@ def contrasts(table: Sequence[Column], U: np.ndarray, count: int) -> list[Contra
 
 
 def _reach(each: Contrast) -> float:
-    """Distance of the outermost clusters in standard deviations within clusters."""
+    """Distance between the outermost clusters, in standard deviations within clusters."""
     gap = max(each.values) - min(each.values)
     if gap <= 0:
         return 0.0
@@ -199,9 +205,9 @@ def _reach(each: Contrast) -> float:
 def with_ratios(
     table: Sequence[Column], U: np.ndarray, found: list[list[ColumnProfile]]
 ) -> list[list[ColumnProfile]]:
-    """The profiles, with ratios of two columns where no column alone tells a cluster apart.
+    """The profiles, with ratios of two columns if no single column separates a cluster.
 
-    Of animals of all sizes, for instance, sexes differ in proportions only.
+    For example, the sexes of animals of all sizes may differ only in proportions.
     """
     numbers = [c for c in table if c.kind == "number"]
     numbers = [c for c in numbers if (np.nan_to_num(np.asarray(c.numbers), nan=1.0) > 0).all()][:10]
@@ -221,7 +227,7 @@ def with_ratios(
 
 
 def sentence(profile: Sequence[ColumnProfile]) -> str:
-    """A cluster in words: what is high, low, common or rare in it.
+    """A sentence about a cluster: what is high, low, common or rare in it.
 
     Examples
     --------
@@ -256,9 +262,9 @@ def _phrase(part: ColumnProfile) -> str:
 
 
 def _told_apart(*values: float) -> list[str] | None:
-    """Numbers with as many digits as they need to differ; None where six are not enough.
+    """Numbers with as many digits as they need to differ; None if six are not enough.
 
-    Beside the largest, those of a hundred thousandth or less are the rounding of zero.
+    Numbers below 1e-5 of the largest count as zero.
     """
     largest = max(abs(v) for v in values)
     values = tuple(v if abs(v) > 1e-5 * largest else 0.0 for v in values)
@@ -270,7 +276,7 @@ def _told_apart(*values: float) -> list[str] | None:
 
 
 def telling(found: Sequence[Sequence[ColumnProfile]], count: int) -> list[str]:
-    """Names of the columns that separate clusters best, over all clusters."""
+    """Names of the columns that separate clusters best, summed over clusters."""
     best: dict[str, float] = {}
     for group in found:
         for part in group:
@@ -280,7 +286,7 @@ def telling(found: Sequence[Sequence[ColumnProfile]], count: int) -> list[str]:
 
 
 def as_columns(X: Any, names: Sequence[Any] | None = None) -> list[Column]:
-    """Columns of numbers and of categories: of an array, a data frame or a list of columns."""
+    """Columns of numbers and categories, from an array, a data frame or a list of columns."""
     if isinstance(X, list) and X and isinstance(X[0], Column):
         return [column for column in X if column.used]
     if hasattr(X, "columns") and not sp.issparse(X):
@@ -295,7 +301,7 @@ def as_columns(X: Any, names: Sequence[Any] | None = None) -> list[Column]:
     if names is not None and len(names) != values.shape[1]:
         raise ValueError(f"columns must name {values.shape[1]} columns, got {len(names)}")
     kept = np.arange(values.shape[1])
-    if len(kept) > 2000:  # of more columns those of largest variance are described
+    if len(kept) > 2000:  # only those of largest variance are described
         kept = np.sort(np.argsort(-_variances(values), kind="stable")[:2000])
     dense = values[:, kept].toarray() if sp.issparse(values) else np.asarray(values[:, kept])
     titles = [f"column {place}" if names is None else str(names[place]) for place in kept]
@@ -323,7 +329,7 @@ def _of_series(series: Any) -> Column:
 
 
 def shown_value(column: Column, row: int) -> str:
-    """A cell as people read it."""
+    """A table cell as text for readers."""
     if column.codes is not None:
         code = int(column.codes[row])
         return "–" if code < 0 else column.categories[code]
@@ -333,17 +339,17 @@ def shown_value(column: Column, row: int) -> str:
 
 
 def title(name: str) -> str:
-    """The name of a column in a sentence, where a number alone would be read as a value."""
+    """Name of a column for a sentence; a bare number would look like a value."""
     return f"column {name}" if name.isdigit() else name
 
 
 def amount(value: float) -> str:
-    """A number as people read it."""
+    """A number formatted for readers."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def shown_mean(value: float, kind: str) -> str:
-    """A mean, a share or a day as people read it."""
+    """A mean, share or date formatted for readers."""
     if kind == "category":
         return f"{value:.0%}"
     return str(np.datetime64(round(value), "D")) if kind == "date" else amount(value)

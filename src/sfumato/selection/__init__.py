@@ -1,4 +1,4 @@
-"""How many clusters, how sure, and how far to trust the numbers."""
+"""How many clusters there are, and how far to trust the answer."""
 
 from .choose import Candidate, Choice, choose_n_clusters
 from .likelihood_ratio import LikelihoodRatio, bootstrap_likelihood_ratio

@@ -1,6 +1,6 @@
-"""The three kinds of evidence, and what the criteria of selection need from them.
+"""Features, similarities and labelings as the criteria of selection see them.
 
-Estimators are known by their public names only: ``n_clusters`` (or ``n_components``), ``fit``,
+Of an estimator only public names are used: ``n_clusters`` (or ``n_components``), ``fit``,
 ``labels_`` or ``predict``, ``memberships_`` or ``predict_proba``.
 """
 
@@ -23,11 +23,11 @@ from ..memberships import one_hot
 class Tuning(NamedTuple):
     """Numbers that steer the choice of a number of clusters."""
 
-    max_clusters: int = 20  # numbers tried at first where none are named
-    near: float = 0.9  # of the largest number tried: a better one may lie behind a worse one
-    step: int = 5  # least number of further candidates at a time, else a quarter of the largest
+    max_clusters: int = 20  # numbers tried at first if none are given
+    near: float = 0.9  # share of the largest number tried; above it the search goes on
+    step: int = 5  # smallest number of further candidates at a time; else a quarter of the largest
     perfect: float = 0.97  # agreement above this is perfect except for objects on borders
-    strong: float = 0.8  # agreement that Tibshirani and Walther (2005) ask for
+    strong: float = 0.8  # level that Tibshirani and Walther (2005) require
 
 
 TUNING = Tuning()
@@ -40,7 +40,7 @@ def with_clusters(estimator: Estimator, n_clusters: int, rng: np.random.Generato
 
 
 def seeded(model: Estimator, rng: np.random.Generator | None) -> Any:
-    """The model with a seed drawn from ``rng``, where it takes one."""
+    """The model with a seed drawn from ``rng``, if it takes a seed."""
     if rng is not None and "random_state" in model.get_params(deep=False):
         model.set_params(random_state=int(rng.integers(2**31)))
     return model
@@ -60,7 +60,7 @@ def labels_of(model: Estimator, evidence: ArrayLike) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What a number of clusters is chosen from: ``n_parts`` objects, or partitions of labelings."""
+    """Data from which a number of clusters is chosen; ``n_parts`` units can be drawn from it."""
 
     data: Any
     weights: np.ndarray | None = None
@@ -76,21 +76,21 @@ class Evidence:
         return self.n_objects
 
     def fit(self, model: Estimator) -> Any:
-        """The model, fitted to all of it."""
+        """The model, fitted to all the data."""
         given = {} if self.weights is None else {"sample_weight": self.weights}
         return model.fit(self.data, **given)
 
     def part(self, chosen: np.ndarray) -> Evidence:
-        """The chosen objects, or the chosen partitions of labelings."""
+        """The data restricted to the chosen objects, or for labelings to the chosen partitions."""
         weights = None if self.weights is None else self.weights[chosen]
         return replace(self, data=self.data[chosen], weights=weights)
 
     def seen_from(self, chosen: np.ndarray, new: Any = slice(None)) -> Any:
-        """What a model fitted on the part ``chosen`` is told about the objects ``new``."""
+        """Data by which a model fitted to ``chosen`` predicts the objects ``new``."""
         return self.data[new]
 
     def resample(self, rng: np.random.Generator) -> np.ndarray:
-        """What a bootstrap draw consists of."""
+        """Indices of a bootstrap draw."""
         return np.sort(rng.integers(self.n_parts, size=self.n_parts))
 
     def halves(self, models: tuple[Any, Any], rng: np.random.Generator) -> Any:
@@ -112,11 +112,11 @@ class Evidence:
 
 
 class Features(Evidence):
-    """Features (n, p), with weights if there are any."""
+    """Features (n, p), with optional weights."""
 
 
 class Similarity(Evidence):
-    """A similarity (n, n) that can be indexed; halves are two disjoint blocks of pairs."""
+    """A similarity (n, n) that can be indexed; a half holds only the pairs within it."""
 
     def part(self, rows: np.ndarray) -> Similarity:
         return Similarity(self.data[rows][:, rows])
@@ -125,8 +125,7 @@ class Similarity(Evidence):
         return self.data[new][:, rows]
 
     def resample(self, rng: np.random.Generator) -> np.ndarray:
-        # Copies in a bootstrap draw would have the largest similarity; halves of the objects vary
-        # as much.
+        # Copies in a bootstrap draw would be maximally similar; halves of the objects vary as much.
         return np.sort(rng.permutation(self.n_objects)[: (self.n_objects + 1) // 2])
 
 
@@ -146,13 +145,13 @@ class Labelings(Evidence):
     def both_labels(
         self, models: tuple[Any, Any], rng: np.random.Generator
     ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Labels of all objects by the two models."""
+        """Labels of all objects, from each of the two models."""
         parts, (one, two) = self.halves(models, rng)
         return [(labels_of(one, self.data[:, parts[0]]), labels_of(two, self.data[:, parts[1]]))]
 
 
 def check_estimator(estimator: object) -> None:
-    """Refuse what is no estimator."""
+    """Raise TypeError unless ``estimator`` has scikit-learn's methods."""
     if isinstance(estimator, type) or not (
         hasattr(estimator, "get_params") and hasattr(estimator, "fit")
     ):
@@ -163,7 +162,7 @@ def check_estimator(estimator: object) -> None:
 def as_evidence(
     estimator: Estimator, data: Any, sample_weight: ArrayLike | None = None
 ) -> Evidence:
-    """The evidence as the estimator reads it, features unless a parameter is "precomputed"."""
+    """The data in the form that the estimator expects: features, unless set to "precomputed"."""
     check_estimator(estimator)
     parameters = estimator.get_params(deep=False)
     if not {"n_clusters", "n_components"} & set(parameters):
@@ -196,7 +195,7 @@ def as_evidence(
 
 
 def _copies(sample_weight: ArrayLike | None, data: Any) -> Any:
-    """Rows, each as often as its weight says."""
+    """Row indices, each repeated as often as its weight says."""
     weights = check_weights(sample_weight, data)
     if weights is None:
         return slice(None)

@@ -1,8 +1,9 @@
-"""``n_clusters="auto"``: how a model finds the number by itself, and the table of candidates."""
+"""``n_clusters="auto"``: choice of the number of clusters inside ``fit``, and its table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,21 +23,25 @@ from .choose import INFORMATION, Choice, choose_n_clusters, reported
 
 
 class AutomaticMixture:
-    """A mixture that chooses among candidates by its ``criterion``, and keeps ``selection_``."""
+    """A mixture that chooses among candidates by its ``criterion``."""
 
     own_criteria: ClassVar[tuple[str, ...]] = INFORMATION
-    selection_: Choice
+    n_clusters: Any
     search_: Any
 
-    def _tabulate(self) -> None:
+    @property
+    def selection_(self) -> Choice:
+        """The best candidate of every number of clusters, where several could be chosen from."""
+        if isinstance(self.n_clusters, Integral) or not hasattr(self, "search_"):
+            raise AttributeError("selection_ is there after a fit that chose n_clusters")
         best, name = self.search_.best_of_each(), self.search_.criterion
         # Information criteria are minimised, scores are maximised.
         scores = {k: -float(getattr(row, name)) for k, row in best.items()}
         failures = {k: row.reason or None for k, row in best.items()}
-        self.selection_ = reported(self, name, scores, failures)  # type: ignore[arg-type]
+        return reported(self, name, scores, failures)  # type: ignore[arg-type]
 
     def _finest(self) -> int:
-        """The largest number that the criterion finds better than one cluster."""
+        """The largest number of clusters that the criterion rates above one cluster."""
         rows = self.selection_.table if hasattr(self, "selection_") else ()
         one = {row.n_clusters: row.score for row in rows}.get(1, np.nan)
         better = [row.n_clusters for row in rows if row.score > one]
@@ -44,7 +49,7 @@ class AutomaticMixture:
 
 
 class AutomaticClusters:
-    """A clusterer whose ``n_clusters`` may be "auto": what ``choose_n_clusters`` finds."""
+    """A clusterer whose ``n_clusters`` may be "auto": then ``choose_n_clusters`` finds it."""
 
     n_clusters: Any
     max_clusters: Any
@@ -57,7 +62,7 @@ class AutomaticClusters:
         y: ArrayLike | None = None,
         **links: ArrayLike | None,
     ) -> Any:
-        """Fit with the number that is found without links, and at least that of the labels."""
+        """Fit with the number found without links, but at least the number of known labels."""
         numbers = self._candidates(X)
         choice = choose_n_clusters(
             clone(self).set_params(n_clusters=2),
@@ -77,7 +82,7 @@ class AutomaticClusters:
         return self
 
     def _candidates(self, X: Any) -> list[int] | None:
-        """The numbers to choose from, ascending, None for "auto"; evidence elsewhere is refused."""
+        """The candidate numbers, ascending, or None for "auto"; unsuitable data are refused."""
         name = "n_clusters (an integer, a sequence of integers or 'auto')"
         numbers = None
         if isinstance(self.n_clusters, str):
@@ -104,20 +109,21 @@ class AutomaticClusters:
         return numbers
 
     def _take_over(self, fitted: Any) -> None:
-        """What a copy with another number of clusters has learnt."""
+        """Take over the fitted attributes of a copy with another number of clusters."""
         parameters = self.get_params(deep=False)  # type: ignore[attr-defined]
         self.__dict__.update({k: v for k, v in vars(fitted).items() if k not in parameters})
 
 
 class AutomaticSimilarity(AutomaticClusters):
-    """A model of a similarity whose ``n_clusters`` may be "auto": the number of largest score.
+    """A model of a similarity whose ``n_clusters`` may be "auto": the number with the largest
+    score.
 
-    The scores come from one spectrum (``engine.numbers``); one cluster is the answer where none is
-    above that of noise.
+    All scores come from one spectrum (``engine.numbers``). If none is above that of noise, the
+    answer is one cluster.
     """
 
     own_criteria: ClassVar[tuple[str, ...]] = ("penalized-eigengap",)
-    _scores_: dict[int, float]  # of numbers of clusters
+    _scores_: dict[int, float]  # score of each number of clusters
 
     def _fit_automatic(
         self,
@@ -126,7 +132,7 @@ class AutomaticSimilarity(AutomaticClusters):
         y: ArrayLike | None = None,
         **links: ArrayLike | None,
     ) -> Any:
-        """Fit with the number that is found without links, and at least that of the labels."""
+        """Fit with the number found without links, but at least the number of known labels."""
         numbers = self._candidates(X)
         model, evidence, rows = self._prepared_for_any_number(X, sample_weight)
         if numbers is None:
@@ -150,20 +156,20 @@ class AutomaticSimilarity(AutomaticClusters):
             model._fit(model._prepared(evidence, rows, known), known, X)
             publish_kept(model, known)
         self._take_over(model)
-        # One cluster has the score that noise would have.
+        # One cluster gets the score that noise would have.
         rated = ({1: least} if one else {}) | scores
         self._scores_ = scores
         self.selection_ = reported(model, self.own_criteria[0], rated)._replace(n_clusters=found)
         return self
 
     def _prepared_for_any_number(self, X: Any, *weights: Any) -> tuple[Any, Any, Any]:
-        """A copy of the model, the similarity among objects, and rows as objects."""
+        """A copy of the model, the similarity of the objects, and the object of each row."""
         model: Any = clone(self).set_params(n_clusters=1)  # type: ignore[type-var]
         model._check_parameters()
         return model, *model._objects(X, *weights)
 
     def _searched(self, evidence: Any) -> dict[int, float]:
-        """Scores of numbers of clusters, of more while the best is near the largest or noise."""
+        """Scores by number of clusters; more numbers are tried if the best is near the largest."""
         W = _weighted(evidence)
         largest, most = self.max_clusters, min(GROWTH * self.max_clusters, W.shape[0] - 1)
         twice = 2 * largest
@@ -186,17 +192,17 @@ class AutomaticSimilarity(AutomaticClusters):
 
 
 def _number_of_labels(y: ArrayLike | None) -> int:
-    """Number of clusters that known labels need; 0 where none are known."""
+    """Number of clusters that the known labels require; 0 if there are none."""
     n = 0 if y is None else len(np.asarray(y))
     labels = known_labels(y, n, n + 1)
     return 0 if labels is None else int(labels.max()) + 1
 
 
 def _weighted(evidence: Any) -> Any:
-    """The similarity, times the weights of its pairs."""
+    """The similarity times the weights of its pairs."""
     return evidence.W if evidence.pairs is None else evidence.W * evidence.pairs
 
 
 def _total(evidence: Any) -> float:
-    """Number of objects, by their weights."""
+    """Total weight of the objects."""
     return float(evidence.W.shape[0] if evidence.weights is None else evidence.weights.sum())

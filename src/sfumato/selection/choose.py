@@ -1,4 +1,4 @@
-"""Choosing the number of clusters, and testing whether there are any."""
+"""Choice of the number of clusters, with a test whether there are any."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ..engine.structure import FEWEST, LEVEL, PREFIX, SEARCH_TESTS, Structure, c
 from ._evidence import TUNING, Evidence, Features, as_evidence
 from .criteria import CRITERIA, Trial, criterion_weights, supported_numbers
 
-INFORMATION = ("bic", "icl", "aic")  # criteria that compare with one cluster themselves
+INFORMATION = ("bic", "icl", "aic")  # criteria that also rate one cluster
 
 
 class Candidate(NamedTuple):
-    """A row of the table: score (higher is better), its error, probability, reason if it failed."""
+    """A row of the table: score (higher is better), its error, probability, reason of a failure."""
 
     n_clusters: int
     score: float
@@ -34,9 +34,10 @@ class Candidate(NamedTuple):
 class Choice(NamedTuple):
     """The chosen number of clusters, with the scores of all candidates.
 
-    ``preferred`` is what the criterion alone would choose. ``structure`` is what the structure test
-    says of the answer (None for one cluster, or where it does not apply), ``supported`` whether
-    it finds all clusters apart. ``estimator`` is fitted on all the evidence with ``n_clusters``.
+    ``preferred`` is the choice of the criterion alone. ``structure`` is the result of the structure
+    test for the answer (None for one cluster, or if the test does not apply); ``supported`` says
+    whether all clusters are separate. ``estimator`` is fitted on all the evidence with
+    ``n_clusters``.
     """
 
     n_clusters: int
@@ -49,12 +50,12 @@ class Choice(NamedTuple):
 
     @property
     def distribution(self) -> dict[int, float]:
-        """Probability of every number of clusters that was tried."""
+        """Probability of each number of clusters that was tried."""
         return {row.n_clusters: row.probability for row in self.table}
 
     @property
     def score_name(self) -> str:
-        """What the scores are, of which the highest is best: the criterion, or minus it."""
+        """Name of the scores, of which the highest is best: the criterion, or minus it."""
         lower = self.criterion in INFORMATION
         return f"minus {self.criterion.upper()}" if lower else self.criterion
 
@@ -86,48 +87,50 @@ def choose_n_clusters(
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Choice:
-    """The number of clusters that the evidence supports, the same as ``n_clusters="auto"`` finds.
+    """Chosen number of clusters, the same as with ``n_clusters="auto"``, and the table of
+    candidates.
 
-    Every candidate gets a score. Candidates are then put to the structure test of ``fit``, best
-    first, until one is supported; if none is, the answer is one cluster, with an
-    ``EvidenceWarning``. BIC, ICL and AIC compare with one cluster themselves, so theirs is the
-    answer, and the test only says whether it is supported.
+    Every candidate gets a score. The structure test of ``fit`` then tests the candidates, best
+    first, until it supports one; if it supports none, the answer is one cluster, with an
+    ``EvidenceWarning``. BIC, ICL and AIC also rate one cluster: their best number is the answer,
+    and the test only says whether it is supported.
 
     Parameters
     ----------
     estimator : clusterer
-        Ours, or any of scikit-learn's with ``n_clusters`` or ``n_components``. It is cloned.
+        A clusterer of this library, or one of scikit-learn's with ``n_clusters`` or
+        ``n_components``. It is cloned.
     evidence : features (n, p), similarity (n, n) or labelings (n, m)
-        As the estimator reads it: a similarity if ``similarity="precomputed"``, labelings if
-        ``ensemble="precomputed"``.
+        In the form that the estimator takes: a similarity if ``similarity="precomputed"``,
+        labelings if ``ensemble="precomputed"``.
     candidates : iterable of int, optional
-        By default 1 to ``max_clusters``, and more while the best is the largest one tried.
+        By default 1 to ``max_clusters``, and more as long as the best is the largest one tried.
     max_clusters : int, optional
-        Largest number tried at first, by default the estimator's own (20 where it has none); four
-        times as many at most, with a warning.
+        Largest number tried at first; by default that of the estimator (20 if it has none). The
+        search goes up to four times this number, with a warning.
     criterion : str or callable
         "auto": the criterion of the estimator if it has one (mixtures: BIC, models of similarities
         and the consensus: "penalized-eigengap"), else "structure": the largest number whose
         clusters are all separated (fewer than 50 objects: "few-objects", Ward's scatter against
-        uniform clouds). Also "held-out", "penalized-eigengap", "silhouette", "lifetime",
-        "bic", "aic", "icl", or a function ``f(trial, n_clusters)`` that is better the higher it
-        is. A Dirichlet process knows "posterior" only, from one fit, and takes no candidates.
+        uniform clouds). Also "held-out", "penalized-eigengap", "silhouette", "lifetime", "bic",
+        "aic", "icl", or a function ``f(trial, n_clusters)`` (higher is better). For a Dirichlet
+        process only "posterior", which needs one fit and takes no candidates.
     n_splits : int
-        Splits into halves, for the criterion that needs them.
+        Number of splits into halves, for "held-out".
     sample_weight : array of shape (n,), optional
-        Passed to ``fit`` with features; whole numbers with similarities and labelings, where a
-        weight of w is w copies, and 0 absence.
+        With features, passed to ``fit``. With similarities and labelings, whole numbers: a weight
+        of w counts as w copies.
     random_state : None, int, RandomState or Generator
-        Of the splits, by default the one that "auto" has; fits have the seed of the estimator.
+        Seed of the splits; the default is that of "auto". Fits use the seed of the estimator.
     n_jobs : int, optional
-        Candidates tried at once, as in joblib. The answer does not depend on it.
+        Number of candidates tried in parallel, as in joblib. The answer does not depend on it.
     progress : callable, optional
         Called as ``progress(done, total)`` after every candidate.
 
     Returns
     -------
     choice : Choice
-        Prints as a table. A failed candidate is kept with the reason.
+        Prints as a table. Failed candidates are kept, with the reason.
 
     Examples
     --------
@@ -190,10 +193,10 @@ def _chosen_by_itself(
     max_clusters: int | None,
     criterion: object,
 ) -> Choice | None:
-    """What an estimator chooses by a criterion of its own; None where it has none, or not this one.
+    """The choice made by the estimator's own criterion; None if it has none, or not this one.
 
-    Its search is used as it is, so that every way of asking gives one answer. Mixtures have an
-    information criterion, models of a similarity and the consensus that of a spectrum.
+    The search is that of the estimator, so that the answer is the same as with "auto". Mixtures use
+    an information criterion; models of similarities and the consensus use a spectrum.
     """
     if getattr(estimator, "chooses_n_clusters", None) == "always":
         return _inferred(estimator, data, sizes, criterion)
@@ -212,7 +215,7 @@ def _chosen_by_itself(
 def _inferred(
     estimator: Estimator, data: Evidence, sizes: list[int] | None, criterion: object
 ) -> Choice:
-    """One fit of a model that infers the number, with its posterior as scores."""
+    """The choice of a model that infers the number of clusters; its posterior gives the scores."""
     name = type(estimator).__name__
     if criterion not in ("auto", "posterior"):
         raise ValueError(
@@ -243,7 +246,7 @@ def _criterion(criterion: Any, estimator: Estimator, data: Evidence) -> tuple[st
 
 
 def _usual(estimator: Estimator, data: Evidence) -> str:
-    """The criterion of "auto" for estimators that have none of their own."""
+    """The criterion behind "auto" for estimators without one of their own."""
     if hasattr(estimator, "bic"):
         return "bic"
     if data.n_objects >= FEWEST:
@@ -259,8 +262,9 @@ def _usual(estimator: Estimator, data: Evidence) -> str:
 
 
 def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
-    """Whether the best number is near the largest, or that has clusters in pieces, or tells more
-    groups apart: a number too small for the groups is rarely supported, since clusters cut them.
+    """Whether to try more clusters: the best number is near the largest, or the largest still
+    splits clusters or separates more groups. A number too small for the groups cuts them and is
+    rarely supported.
     """
     best, largest = _ranked(table, name)[0], table[-1].n_clusters
     if best >= TUNING.near * largest:
@@ -276,7 +280,7 @@ def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
 
 
 class Jobs:
-    """Calls that joblib runs, counted for whoever listens to the progress."""
+    """Calls run by joblib, which report their progress."""
 
     def __init__(
         self, n_jobs: int | None, progress: Callable[[int, int], None] | None, total: int
@@ -286,7 +290,7 @@ class Jobs:
     def __call__(
         self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], **options: Any
     ) -> list[Any]:
-        """Results of ``function(*call)`` in order."""
+        """Results of ``function(*call)``, in the order of the calls."""
         run = Parallel(n_jobs=self.n_jobs, return_as="generator", **options)
         results = []
         for result in run(delayed(function)(*call) for call in calls):
@@ -308,32 +312,32 @@ def _candidate(function: Callable[[Trial, int], Any], trial: Trial, n_clusters: 
 
 
 def _ranked(table: list[Candidate], name: str) -> list[int]:
-    """Numbers of clusters with a score, best first."""
+    """Numbers of clusters that have a score, best first."""
     scores = {row.n_clusters: row.score for row in table if np.isfinite(row.score)}
     if not scores:
         if [row.n_clusters for row in table] == [1]:
-            return [1]  # a single object has no halves to be compared
+            return [1]  # a single object cannot be split into halves
         why = "; ".join(sorted({row.failure for row in table if row.failure}))
         why = why or "the criterion is not defined for them"
         raise ValueError(f"every candidate failed: {why}")
     if name == "structure":
         return supported_numbers(scores) or [1]
-    # Of several perfect agreements the largest number is the most informative.
+    # If several numbers agree perfectly, the largest is the most informative.
     if name == "held-out":
         capped = {k: min(score, TUNING.perfect) for k, score in scores.items() if k > 1} or scores
         return sorted(capped, key=lambda k: (capped[k], k), reverse=True)
     order = sorted(scores, key=lambda k: (scores[k], -k), reverse=True)
-    if name == "few-objects" and 1 in order:  # whose score is that of noise
+    if name == "few-objects" and 1 in order:  # one cluster has the score of noise
         return order[: order.index(1)] or [1]
     return order
 
 
 def _with_probabilities(table: list[Candidate], name: str) -> tuple[Candidate, ...]:
-    """The table with probabilities: shares of weights or scores that are comparable, else how often
-    a candidate wins if scores vary.
+    """The table with probabilities: normalised scores where they are comparable, else the share of
+    splits in which a candidate wins.
 
-    For the structure test, p over the largest p value that is accepted is read as the probability
-    that these clusters do not exist.
+    For the structure test, p divided by the largest accepted p value serves as the probability that
+    these clusters do not exist.
     """
     scores = np.array([row.score for row in table])
     if name in INFORMATION:
@@ -359,7 +363,7 @@ def _with_probabilities(table: list[Candidate], name: str) -> tuple[Candidate, .
 
 
 def _settled(trial: Trial, name: str, table: list[Candidate], one: bool) -> Choice:
-    """The best candidate that the structure test supports; one cluster if there is none."""
+    """The best candidate that the structure test supports, or one cluster."""
     order, rows = _ranked(table, name), _with_probabilities(table, name)
     for k in order[:1] if name in INFORMATION else order:
         found = trial.structure(k) if k > 1 else None
@@ -388,7 +392,7 @@ def reported(
     scores: Mapping[int, float],
     failures: Mapping[int, str | None] | None = None,
 ) -> Choice:
-    """The search over numbers of clusters that a fitted model has made, without the model."""
+    """The search over numbers of clusters made by a fitted model (without the model)."""
     reasons = failures or {}
     table = [Candidate(k, score, 0.0, np.nan, reasons.get(k)) for k, score in scores.items()]
     found = int(model.n_clusters_) - (getattr(model, "noise", None) is not None)

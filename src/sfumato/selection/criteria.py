@@ -1,8 +1,8 @@
-"""Criteria for a number of clusters: formulas of arrays, and fits of an estimator by them.
+"""Criteria for a number of clusters: formulas on arrays, and functions that fit an estimator.
 
-A criterion of ``choose_n_clusters`` is a function ``criterion(trial, n_clusters)``, higher is
-better; it may answer with several values (splits of the evidence), whose mean is the score. Models
-may call the formulas; those of a spectrum are written in ``engine.numbers``. Another:
+A criterion of ``choose_n_clusters`` is a function ``criterion(trial, n_clusters)``; higher is
+better. It may return several values (one per split of the data), whose mean is the score. Models
+may call the formulas; those of a spectrum are in ``engine.numbers``. One more is
 
     lifetime            length of the interval of thresholds at which a linkage tree has k clusters
 """
@@ -18,8 +18,8 @@ import scipy.sparse as sp
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
-from ..array.memory import reserve
 from ..array.types import Array, ArrayLike
+from ..array.validation import reserve
 from ..engine.few import few_scores
 from ..engine.numbers import eigengap, misfit, misfit_of_sums, number_scores, penalized_eigengap
 from ..engine.similarity_base import NAMED
@@ -41,17 +41,18 @@ __all__ = ["eigengap", "misfit", "misfit_of_sums", "penalized_eigengap"]  # defi
 
 
 def supported_numbers(scores: dict[int, float]) -> list[int]:
-    """Numbers of clusters that the structure test supports by their scores, the largest first.
+    """Numbers of clusters that the structure test supports, the largest first.
 
-    Clusters may contain clusters, so the largest is the most informative. To keep false alarms of a
-    search over many numbers at 5 %, p must be at most 0.05 / 3 (``engine.structure``).
+    Clusters may contain clusters, so the largest number is the most informative. To keep the false
+    positives of a search over many numbers at 5 %, p must be at most 0.05 / 3
+    (``engine.structure``).
     """
     least = -np.log10(LEVEL / SEARCH_TESTS)
     return sorted((k for k, score in scores.items() if score >= least), reverse=True)
 
 
 def criterion_weights(information: ArrayLike) -> np.ndarray:
-    """Posterior over candidates from BIC or ICL: exp(-value / 2), normalised; NaN is impossible."""
+    """Posterior over candidates from BIC or ICL: exp(-value / 2), normalised; 0 for NaN."""
     values = np.asarray(information, dtype=np.float64)
     known = np.isfinite(values)
     if not known.any():
@@ -63,11 +64,11 @@ def criterion_weights(information: ArrayLike) -> np.ndarray:
 def mean_agreement(
     partitions: np.ndarray, labels: np.ndarray, weights: np.ndarray, mass: np.ndarray
 ) -> float:
-    """Mean adjusted Rand index of labels (n,) to partitions (n, m), each on the objects that it saw
-    (those with labels other than -1); 0 at least.
+    """Mean adjusted Rand index between labels (n,) and partitions (n, m), not below 0. Each
+    partition counts on the objects that it saw (label other than -1).
 
-    ``weights`` (m,) are those of the partitions, ``mass`` (n,) those of the objects: a mass of v is
-    v copies. An object is paired with itself too, so that only sums of masses count.
+    ``weights`` (m,) belong to the partitions, ``mass`` (n,) to the objects: a mass of v counts as v
+    copies. Pairs of an object with itself are included, so only sums of masses matter.
     """
     seen, indices = partitions >= 0, []
     for b, own in enumerate(seen.T):
@@ -81,10 +82,10 @@ def mean_agreement(
 
 
 def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
-    """Length of the interval of thresholds that leaves k clusters of a tree, for every k asked for.
+    """Length of the interval of thresholds at which a tree has k clusters, for each k asked for.
 
-    ``heights`` (n - 1,) are those at which clusters of the tree merge. NaN for one cluster, whose
-    interval is unbounded, and for more clusters than objects.
+    ``heights`` (n - 1,) are the merge heights of the tree. NaN for one cluster, whose interval is
+    unbounded, and for more clusters than objects.
     """
     steps = np.concatenate([[0.0], np.sort(np.asarray(heights, dtype=np.float64))])
     sizes = np.asarray(n_clusters, dtype=int)
@@ -95,7 +96,7 @@ def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
 
 
 class Trial(NamedTuple):
-    """What a criterion may use; ``cache`` keeps what candidates share, such as fits."""
+    """Estimator, data and settings for a criterion; ``cache`` holds what candidates share."""
 
     estimator: Any
     evidence: Evidence
@@ -108,8 +109,8 @@ class Trial(NamedTuple):
         return with_clusters(self.estimator, n_clusters, rng)
 
     def fit(self, n_clusters: int) -> Any:
-        """The estimator with its own seed, fitted on all the evidence; every number once."""
-        # Several criteria use the same fit, and the chosen one is reported without fitting again.
+        """The estimator with its own seed, fitted to all the data; cached by number of clusters."""
+        # Several criteria use the same fit, and so does the final answer.
         if n_clusters not in self.cache:
             with warnings.catch_warnings(action="ignore"):
                 model = with_clusters(self.estimator, n_clusters, None)
@@ -117,7 +118,7 @@ class Trial(NamedTuple):
         return self.cache[n_clusters]
 
     def structure(self, n_clusters: int) -> Structure | None:
-        """What the structure test says of the fit."""
+        """Result of the structure test for the fit with this number of clusters."""
         model = self.fit(n_clusters)
         if hasattr(model, "structure_"):
             return model.structure_
@@ -129,7 +130,9 @@ class Trial(NamedTuple):
         return assess(self.evidence.data, U, kind=kind)
 
     def similarity(self) -> Any:
-        """The similarity that the estimator would use; features without one: nearest neighbours."""
+        """The similarity that the estimator would use; for features without one, nearest
+        neighbours.
+        """
         if isinstance(self.evidence, Labelings):
             return coassociation(self.evidence.data)
         if isinstance(self.evidence, Similarity):
@@ -139,7 +142,7 @@ class Trial(NamedTuple):
         return function(self.evidence.data)
 
     def features(self, criterion: str) -> Features:
-        """The features with their weights, for criteria that need them."""
+        """The features with their weights; an error if the criterion is given other data."""
         if not isinstance(self.evidence, Features):
             kind = type(self.evidence).__name__.lower()
             raise TypeError(f"criterion={criterion!r} needs features, not {kind}: use 'held-out'")
@@ -147,7 +150,7 @@ class Trial(NamedTuple):
 
 
 def _structure(trial: Trial, n_clusters: int) -> float:
-    """-log10 of the p value of the structure test, 0 where it does not support all clusters."""
+    """-log10 of the p value of the structure test; 0 if some clusters are not supported."""
     if n_clusters < 2:
         return np.nan
     found = trial.structure(n_clusters)
@@ -157,7 +160,7 @@ def _structure(trial: Trial, n_clusters: int) -> float:
 
 
 def _few_objects(trial: Trial, n_clusters: int) -> float:
-    """Scatter within clusters of Ward's tree against uniform clouds, for a few objects."""
+    """Scatter within clusters of Ward's tree, compared with uniform clouds of a few objects."""
     if "few objects" not in trial.cache:
         X = trial.features("few-objects")
         trial.cache["few objects"] = few_scores(X.data, X.weights)
@@ -166,11 +169,11 @@ def _few_objects(trial: Trial, n_clusters: int) -> float:
 
 
 def _held_out(trial: Trial, n_clusters: int) -> np.ndarray:
-    """Agreement (adjusted Rand) of fits on disjoint halves of the evidence on objects of both.
+    """Agreement (adjusted Rand index) of two fits to disjoint halves of the data.
 
-    Features: halves of the objects, each labelled by its own fit and predicted by the other one.
-    Similarities: the same, where prediction sees only similarities between the halves, so the two
-    labelings share no pair. Labelings: halves of the partitions.
+    Features: each half of the objects is labelled by its own fit and predicted by the other one.
+    Similarities: the same; predictions use only similarities between the halves, so the two
+    labelings share no pair. Labelings: the halves are halves of the partitions.
     """
     rng = np.random.default_rng(trial.seed)
     values: list[Any] = []
@@ -198,7 +201,7 @@ def _information(name: str) -> Callable[[Trial, int], float]:
 
 
 def _silhouette(trial: Trial, n_clusters: int) -> float:
-    """Fuzzy silhouette of the fit; nothing for a single cluster."""
+    """Fuzzy silhouette of the fit; NaN for a single cluster."""
     X = trial.features("silhouette")
     if n_clusters < 2:
         return np.nan
@@ -208,7 +211,7 @@ def _silhouette(trial: Trial, n_clusters: int) -> float:
 
 
 def _penalized_eigengap(trial: Trial, n_clusters: int) -> float:
-    """Relative eigengap less what the misfit takes from it, by one spectrum for all candidates."""
+    """Relative eigengap reduced by the misfit; one spectrum serves all candidates."""
     n = trial.evidence.n_objects
     if n_clusters < 2 or n_clusters >= n:
         return np.nan
@@ -219,7 +222,7 @@ def _penalized_eigengap(trial: Trial, n_clusters: int) -> float:
 
 
 def _lifetime(trial: Trial, n_clusters: int) -> float:
-    """Length of the interval of thresholds over which average linkage has k clusters."""
+    """Length of the interval of thresholds at which average linkage has k clusters."""
     return float(lifetime(_tree(trial.evidence)[:, 2], n_clusters))
 
 

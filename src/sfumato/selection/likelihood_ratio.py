@@ -1,4 +1,4 @@
-"""The number of clusters of a mixture by a sequence of bootstrapped likelihood ratio tests."""
+"""Number of clusters of a mixture from a sequence of bootstrapped likelihood ratio tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .choose import Jobs
 
 
 class RatioTest(NamedTuple):
-    """A test of ``n_clusters`` against one more: statistic, p-value, and its bootstrap values."""
+    """A test of ``n_clusters`` against one more: statistic, p-value and bootstrap draws."""
 
     n_clusters: int
     statistic: float
@@ -28,7 +28,7 @@ class RatioTest(NamedTuple):
 
 
 class LikelihoodRatio(NamedTuple):
-    """The first number of clusters that is not rejected, and the tests up to it."""
+    """The first number of clusters that is not rejected, and all tests made."""
 
     n_clusters: int
     tests: tuple[RatioTest, ...]
@@ -46,21 +46,21 @@ def bootstrap_likelihood_ratio(
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> LikelihoodRatio:
-    """Number of clusters by testing k against k + 1 until a test does not reject.
+    """Number of clusters of a mixture: k is tested against k + 1 until a test does not reject.
 
     The statistic is twice the gain in log-likelihood. Its usual chi-squared distribution does not
-    hold for mixtures, so it is compared with its values on data drawn from the fitted mixture of k
+    hold for mixtures, so its distribution is simulated with data drawn from the fitted mixture of k
     clusters [1]_. The p-value is (1 + number of draws at least as large) / (1 + number of draws).
 
     Parameters
     ----------
     estimator : mixture
-        With ``n_clusters``, ``score`` (log-likelihood per object) and ``sample``; its shape must be
-        fixed, such as ``GaussianMixture(covariance_type="tied")``. It is cloned.
+        With ``n_clusters``, ``score`` (log-likelihood per object) and ``sample``; its covariance
+        family must be fixed, as in ``GaussianMixture(covariance_type="tied")``. It is cloned.
     X : array or data frame of shape (n, p)
-        Missing values of an array are missing in the same places of the drawn data.
+        Values missing in an array are also missing in the drawn data.
     max_clusters : int, default=9
-        The largest k + 1.
+        Largest k + 1 to test.
     n_resamples : int, default=99
         Data sets drawn for each test. The least p-value is 1 / (n_resamples + 1).
     level : float, default=0.05
@@ -113,7 +113,7 @@ def bootstrap_likelihood_ratio(
             )
         streams = rng.spawn(n_resamples)
         draws = np.array(jobs(_draw, [(estimator, null, X, k, stream) for stream in streams]))
-        # Fits that end in the same optimum differ by rounding: a tie counts as at least as large.
+        # Fits to the same optimum differ by rounding, so ties count as at least as large.
         reached = draws >= statistic - 1e-9 * abs(statistic)
         p_value = (1.0 + reached.sum()) / (1.0 + n_resamples)
         tests.append(RatioTest(k, float(statistic), float(p_value), draws))
@@ -146,20 +146,20 @@ def _check(estimator: Estimator, X: Any) -> None:
 
 def _fit(estimator: Estimator, X: ArrayLike, n_clusters: int, seed: int) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of mixtures with too many components, as tests need them
+        warnings.simplefilter("ignore")  # too many components, on purpose
         return with_clusters(estimator, n_clusters, np.random.default_rng(seed)).fit(X)
 
 
 def _draw(estimator: Estimator, null: Any, X: Array, k: int, rng: np.random.Generator) -> float:
     """The statistic on data drawn from the mixture of ``k`` clusters."""
     seed = int(rng.integers(2**31))
-    twin = copy(null)  # drawing must not change the model that is shared
+    twin = copy(null)  # the model is shared, and drawing would change its seed
     if "random_state" in twin.get_params(deep=False):
         twin.random_state = seed
     drawn = twin.sample(X.shape[0])[0]
     if isinstance(X, np.ndarray):
         drawn = np.where(np.isnan(X), np.nan, drawn)
-    if hasattr(null, "columns_"):  # drawn values must not change what kind a column is
+    if hasattr(null, "columns_"):  # drawn values must not change the type of a column
         estimator = clone(estimator).set_params(columns=null.columns_)
     one, other = _fit(estimator, drawn, k, seed), _fit(estimator, drawn, k + 1, seed)
     return 2.0 * X.shape[0] * (other.score(drawn) - one.score(drawn))

@@ -1,4 +1,4 @@
-"""How much memberships, labels and parameters would change if the evidence were gathered again."""
+"""How much memberships, labels and parameters vary over resamples of the data."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 
 from ..array.docs import documented
-from ..array.memory import reserve
 from ..array.types import ArrayLike, Estimator, RandomState
-from ..array.validation import as_generator, check_choice, check_number, check_weights
+from ..array.validation import as_generator, check_choice, check_number, check_weights, reserve
 from ..array.warn import warn
 from ..memberships import align, cooccurrence
 from ..metrics import Estimate, adjusted_rand_index
@@ -31,7 +30,7 @@ from .choose import Jobs
 
 
 class Uncertainty(NamedTuple):
-    """Memberships (n, k) of the fit, and ``draws`` (n_resamples, n, k), clusters in one order."""
+    """Memberships (n, k) of the fit, and ``draws`` (n_resamples, n, k) with matched clusters."""
 
     memberships: np.ndarray
     draws: np.ndarray
@@ -39,7 +38,7 @@ class Uncertainty(NamedTuple):
 
     @property
     def standard_error(self) -> np.ndarray:
-        """Standard deviation of every membership over the resamples, (n, k)."""
+        """Standard deviation (n, k) of every membership over the resamples."""
         return self.draws.std(axis=0, ddof=1)
 
     def interval(self, level: float = 0.95) -> Estimate:
@@ -47,7 +46,7 @@ class Uncertainty(NamedTuple):
         return Estimate(self.memberships, *_percentiles(self.draws, level))
 
     def cooccurrence(self, pairs: ArrayLike, level: float = 0.95) -> Estimate:
-        """Percentile intervals of u_i'u_j for pairs (m, 2); no matching of clusters enters."""
+        """Percentile intervals of u_i'u_j for pairs (m, 2); the order of clusters is irrelevant."""
         values = np.stack([cooccurrence(draw, pairs) for draw in self.draws])
         return Estimate(cooccurrence(self.memberships, pairs), *_percentiles(values, level))
 
@@ -68,18 +67,18 @@ def bootstrap(
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Uncertainty:
-    """Memberships of every object under fits to resampled evidence.
+    """Memberships of every object under fits to resampled data.
 
-    Objects (features), halves of the objects (similarities) or partitions (labelings) are drawn
-    anew, the estimator is fitted to them, and its memberships of **all** objects are put in the
-    order of the fit to all the evidence by optimal assignment.
+    Each time, objects (features), halves of the objects (similarities) or partitions (labelings)
+    are drawn and the estimator is fitted to them. Its memberships of **all** objects are matched
+    with those of the fit to all the data by optimal assignment.
 
     Parameters
     ----------
     estimator : clusterer
-        With the number of clusters wanted. It is cloned.
+        With a fixed number of clusters. It is cloned.
     evidence : features (n, p), similarity (n, n) or labelings (n, m)
-        As the estimator reads it.
+        In the form that the estimator takes.
     n_resamples : int
     sample_weight : array of shape (n,), optional
         Passed to ``fit``, with features.
@@ -119,18 +118,18 @@ def bootstrap(
 def _resampled(
     estimator: Estimator, evidence: Evidence, reference: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Memberships of all objects by a fit to a resample, clusters in the order of the reference."""
+    """Memberships of all objects from a fit to a resample, clusters as in the reference."""
     chosen, k = evidence.resample(rng), reference.shape[1]
     with warnings.catch_warnings(action="ignore"):
         model = evidence.part(chosen).fit(with_clusters(estimator, k, rng))
         aligned = align(memberships_of(model, evidence.seen_from(chosen)), reference)
-    # Clusters without a partner add to none, so the rows are shared out again.
+    # Clusters without a partner are dropped, and their share is spread over the others.
     rest = aligned[:, k:].sum(axis=1, keepdims=True)
     return aligned[:, :k] + rest / k if aligned.shape[1] > k else aligned
 
 
 class Stability(NamedTuple):
-    """Agreement of fits to resamples with the fit: the mean adjusted Rand index, and all."""
+    """Mean adjusted Rand index between the fit and fits to resamples, and its single values."""
 
     agreement: float
     values: np.ndarray
@@ -146,20 +145,20 @@ def stability(
     sample_weight: ArrayLike | None = None,
     random_state: RandomState = None,
 ) -> Stability:
-    """How far fits to resamples agree with the fit to all: 1 is the same, 0 is chance.
+    """How far fits to resamples agree with the fit to all: 1 is identical, 0 is chance.
 
-    Resamples are bootstrap draws, fitted with the same settings, a search over numbers of clusters
-    included; each model labels all objects.
+    Resamples are bootstrap draws. They are fitted with the same settings (including a search over
+    numbers of clusters), and each model labels all objects.
 
     Parameters
     ----------
     estimator : clusterer
         Fitted to the evidence or not; it is cloned.
     evidence : features (n, p), similarity (n, n) or labelings (n, m)
-        As the estimator reads it. Objects are drawn; of labelings the partitions are. Of a
-        similarity half of the objects are, since copies would be too similar.
+        In the form that the estimator takes. Objects are drawn; with labelings, partitions; with a
+        similarity, half of the objects, since copies would be too similar.
     n_clusters : int, optional
-        Number of clusters in place of that of the estimator.
+        Number of clusters that replaces that of the estimator.
     n_resamples, max_objects : int
         Number of resamples, and their largest size.
     sample_weight : array of shape (n,), optional
@@ -198,7 +197,7 @@ def stability(
 
 
 class ParameterUncertainty(NamedTuple):
-    """Parameters of the fit by name, and their values (n_resamples, ...) in resampled fits."""
+    """Parameters of the fit by name, and their values (n_resamples, ...) over resampled fits."""
 
     values: dict[str, np.ndarray]
     draws: dict[str, np.ndarray]
@@ -210,7 +209,7 @@ class ParameterUncertainty(NamedTuple):
         return {name: draws.std(axis=0, ddof=1) for name, draws in self.draws.items()}
 
     def intervals(self, level: float = 0.95) -> dict[str, Estimate]:
-        """Percentile intervals of every parameter; a warning where the resamples are too few."""
+        """Percentile intervals of every parameter; warns if there are too few resamples."""
         level = check_number(level, "level", low=0, high=1, strict=True)
         m, least = len(next(iter(self.draws.values()))), int(np.ceil(round(2 / (1 - level), 6))) - 1
         if m < least:
@@ -236,21 +235,21 @@ def parameter_intervals(
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ParameterUncertainty:
-    """Standard errors and intervals of the parameters of a mixture, by the bootstrap.
+    """Bootstrap standard errors and intervals of the parameters of a mixture.
 
-    The mixture is fitted to every resample; its clusters are matched to those of the fit to all
-    objects by the overlap of memberships.
+    The mixture is fitted to every resample; its clusters are matched with those of the fit to all
+    objects by overlap of memberships.
 
     Parameters
     ----------
     estimator : mixture
-        With the number of clusters wanted. It is cloned; a shape or number of clusters of "auto" is
-        that of the fit to all objects.
+        A mixture, which is cloned. If its family or number of clusters is "auto", all resamples use
+        those of the fit to all objects.
     X : array or data frame of shape (n, p)
     n_resamples : int, default=200
     method : {"nonparametric", "weighted"}
         ``"nonparametric"`` draws objects with replacement. ``"weighted"`` gives every object an
-        exponential weight instead (weighted likelihood bootstrap [1]_): no object is ever absent,
+        exponential weight instead (weighted likelihood bootstrap [1]_): no object is ever left out,
         so small clusters do not vanish.
     sample_weight : array of shape (n,), optional
     %(resamples)s
@@ -258,8 +257,8 @@ def parameter_intervals(
     Returns
     -------
     uncertainty : ParameterUncertainty
-        ``values``, ``draws``, ``standard_errors`` and ``intervals(level)``, dicts by the names of
-        the parameters (``"means"``; for a column of a ``MixedMixture`` ``"age mean"``), and the
+        ``values``, ``draws``, ``standard_errors`` and ``intervals(level)``, which are dicts keyed
+        by parameter (``"means"``; for a column of a ``MixedMixture`` ``"age mean"``), and the
         fitted ``estimator``.
 
     References
@@ -295,7 +294,7 @@ def parameter_intervals(
         raise TypeError(f"{type(estimator).__name__} publishes no parameters: give a mixture")
     calls = [(fixed, data, method, reference, stream) for stream in rng.spawn(n_resamples)]
     found = Jobs(n_jobs, progress, n_resamples)(_refitted, calls)
-    # A category that a resample does not hold has probability zero there.
+    # Categories absent from a resample have probability zero there.
     draws = {
         name: np.stack([draw.get(name, np.zeros_like(value)) for draw in found])
         for name, value in values.items()
@@ -304,7 +303,7 @@ def parameter_intervals(
 
 
 def parameters_of(model: Estimator) -> dict[str, np.ndarray]:
-    """Published parameters of a model by name."""
+    """Published parameters of a model, by name."""
     published = ["weights_", "means_", "covariances_", "scale_matrices_"]
     published += ["degrees_of_freedom_", "noise_variances_"]
     found = {
@@ -318,8 +317,8 @@ def parameters_of(model: Estimator) -> dict[str, np.ndarray]:
 
 
 def _fixed(estimator: Estimator, model: Estimator) -> Any:
-    """The estimator with what the fit to all objects has chosen."""
-    noise = getattr(model, "noise", None) is not None  # a column of the memberships
+    """The estimator with the family and number of clusters chosen by the fit to all objects."""
+    noise = getattr(model, "noise", None) is not None  # a further column
     fixed = with_clusters(estimator, int(model.n_clusters_) - noise, np.random.default_rng(0))
     chosen = {
         name: getattr(model, f"{name}_")
@@ -336,7 +335,7 @@ def _refitted(
     reference: np.ndarray,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
-    """Parameters of a fit to a resample, with clusters in the order of the reference."""
+    """Parameters of a fit to a resample, clusters in the order of the reference."""
     X, weights, n = data.data, data.weights, data.n_objects
     model = with_clusters(estimator, estimator.n_clusters, rng)
     with warnings.catch_warnings(action="ignore"):
@@ -350,7 +349,7 @@ def _refitted(
             part = X.iloc[chosen] if hasattr(X, "iloc") else X[chosen]
             Features(part, None if weights is None else weights[chosen]).fit(model)
         found = memberships_of(model, X)
-    k = reference.shape[1] - (getattr(model, "noise", None) is not None)  # noise keeps its place
+    k = reference.shape[1] - (getattr(model, "noise", None) is not None)  # noise keeps its column
     order = linear_sum_assignment(reference[:, :k].T @ found[:, :k], maximize=True)[1]
     shared = getattr(model, "covariance_type_", "") in ("tied", "EEE")
     values = {}

@@ -1,11 +1,11 @@
-"""How far to trust a clustering: one verdict, calibration, and temperatures that improve it.
+"""How far to trust a clustering: a verdict, a calibration report, and temperatures.
 
-The verdict asks whether the data separate the clusters (the structure test) and whether fits to
-resamples find them again (stability); each may be unknown.
+The verdict combines two answers, either of which may be unknown: whether the clusters are separate
+(the structure test), and whether fits to resamples find them again (stability).
 
-Tempered memberships are  u_ir^(1/T) / sum_s u_is^(1/T):  T > 1 makes them less certain, T < 1 more
-certain; the order of clusters stays. The best T has the least squared error of co-occurrences
-u_i'u_j against pairs whose truth is known.
+Tempered memberships are u_ir^(1/T) / sum_s u_is^(1/T): T > 1 makes them less certain, T < 1 more
+certain; the order of clusters does not change. The best T minimises the squared error of
+co-occurrences u_i'u_j on pairs whose truth is known.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from ..memberships import align, check_memberships, cooccurrence, harden
 from ..metrics import brier_score, calibration_curve
 from ..numerics.simplex import softmax
 from ._evidence import TUNING
+from .choose import Choice
 
 
 def temper(memberships: ArrayLike, temperature: float) -> np.ndarray:
@@ -46,7 +47,7 @@ def temper(memberships: ArrayLike, temperature: float) -> np.ndarray:
     """
     U = np.asarray(check_memberships(memberships))
     temperature = check_number(temperature, "temperature", low=0, high=np.inf, strict=True)
-    # log 0 is minus infinity, which softmax turns into 0 again.
+    # log 0 is minus infinity, which softmax turns back into 0.
     with np.errstate(divide="ignore"):
         return softmax(np.log(np.clip(U, 0, None)) / U.dtype.type(temperature))[0]
 
@@ -59,18 +60,19 @@ def fit_temperature(
     together: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """The temperature, 1/50 to 50, at which co-occurrences have the least Brier score.
+    """Temperature, from 1/50 to 50, at which co-occurrences have the smallest Brier score.
 
-    Above 1 the memberships were too confident.
+    A value above 1 means that the memberships were too confident.
 
     Parameters
     ----------
     memberships : array of shape (n, k)
-        Of objects that were not used to choose anything else.
+        Memberships of objects that were not used to choose anything else.
     reference : labels of shape (n,) or memberships of shape (n, k'), optional
-        What is known about the objects. Their names need not match the clusters.
+        Known classes of the objects; they need not correspond to the clusters.
     pairs, together : integer array of shape (m, 2) and array of shape (m,), optional
-        In place of ``reference``: pairs, and the chance (or 0 or 1) that they belong together.
+        Instead of ``reference``: pairs of objects, and the chance (or 0 or 1) that they belong
+        together.
     sample_weight : array of shape (n,), optional
         With ``reference``: a pair counts as often as the product of its two weights.
 
@@ -99,7 +101,7 @@ def fit_temperature(
             return float(brier_score(reference, tempered, sample_weight=sample_weight))
         return float(np.mean((cooccurrence(tempered, pairs) - truth) ** 2))
 
-    # The loss may have several minima: a grid finds the basin, then a bounded search the minimum.
+    # The loss may have several minima, so a grid search comes before the bounded search.
     grid = np.linspace(-np.log(50), np.log(50), 27)
     best = int(np.argmin([loss(value) for value in grid]))
     bracket = (grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)])
@@ -108,10 +110,10 @@ def fit_temperature(
 
 
 class Reliability(NamedTuple):
-    """A row of a calibration report, means over draws.
+    """A row of a calibration report, averaged over draws.
 
-    ``confidence`` is the mean largest membership and should equal ``accuracy``; ``distance`` is
-    that to the true posterior, ``calibration_error`` that of the co-occurrences.
+    ``confidence`` is the mean largest membership and should equal ``accuracy``; ``distance`` is the
+    distance to the true posterior, ``calibration_error`` the error of the co-occurrences.
     """
 
     model: str
@@ -124,7 +126,7 @@ class Reliability(NamedTuple):
 
     @property
     def overconfidence(self) -> float:
-        """Confidence minus accuracy: 0 for calibrated memberships, above 0 for those too sure."""
+        """Confidence minus accuracy: 0 if calibrated, positive if too confident."""
         return self.confidence - self.accuracy
 
 
@@ -136,15 +138,15 @@ def calibration_report(
     n_draws: int = 3,
     random_state: RandomState = 0,
 ) -> list[Reliability]:
-    """Calibration of models on overlapping Gaussians, where the true posterior is known: a row for
-    each model and separation.
+    """Calibration of models on overlapping Gaussians with known posterior: one row for each model
+    and separation.
 
     Parameters
     ----------
     estimators : mapping from names to clusterers of features
-        Fitted, as clones, to three clusters in the plane; the number of clusters is set for them.
+        Clones are fitted to three clusters in the plane, with the number of clusters set to 3.
     separations : iterable of float
-        See ``make_gaussians``.
+        Separation of the clusters, as in ``make_gaussians``.
     n_objects, n_draws : int
         Size and number of the data sets for each separation.
     random_state : None, int or Generator
@@ -215,7 +217,7 @@ def verdict(
         Agreement of fits to resamples, such as ``stability(model, X).agreement``.
     automatic, noise : bool
         Whether the number of clusters was chosen from the data, and whether the last column is
-        noise, not a cluster; known of a fitted clusterer.
+        noise rather than a cluster; read from a fitted clusterer.
 
     Examples
     --------
@@ -226,13 +228,21 @@ def verdict(
     >>> verdict(GaussianMixture(3, random_state=0).fit(X), stability=1.0).text
     'Clear clusters: the data separate all 3, and fits to resamples agree to 1.00.'
     """
+    failed = ""
     if hasattr(clustering, "memberships_"):
+        failed = _failed(getattr(clustering, "selection_", None))
         structure = getattr(clustering, "structure_", None) if structure is None else structure
         automatic = automatic or getattr(clustering, "n_clusters", None) == "auto"
         noise = noise or getattr(clustering, "noise", None) is not None
         clustering = clustering.memberships_
     U = check_memberships(to_numpy(clustering))
     k = U.shape[1] - noise
+    if k == 1 and failed:
+        return Verdict(
+            "caution",
+            f"One cluster, because no fit of several succeeded: {failed}. Leave out columns that "
+            "hold few values, or try another model.",
+        )
     if k == 1:
         why = "no division into several is supported by the data" if automatic else "as asked for"
         return Verdict("note", f"One cluster: {why}.")
@@ -245,24 +255,35 @@ def verdict(
             return Verdict("good", f"Stable clusters: {agree}.")
         return Verdict("caution", f"Unstable clusters: {agree} only (1 is the same, 0 is chance).")
     if structure.supported:
-        return _separate(k, structure.split, agree, unsteady=bool(agree) and not steady)
+        return _separate(
+            "both" if k == 2 else f"all {k}",
+            structure.split,
+            agree,
+            unsteady=bool(agree) and not steady,
+        )
     vague = float(np.asarray(U).max(axis=1).mean()) < CONFIDENT
     return _not_separate(k, int(structure.n_apart), agree, steady, vague, automatic)
 
 
-def _separate(k: int, split: int | None, agree: str, *, unsteady: bool) -> Verdict:
+def _failed(choice: Choice | None) -> str:
+    """Why the first of several numbers of clusters failed, if all of more than one did."""
+    reasons = [row.failure or "" for row in choice.table if row.n_clusters > 1] if choice else []
+    return reasons[0] if reasons and all(reasons) else ""
+
+
+def _separate(every: str, split: int | None, agree: str, *, unsteady: bool) -> Verdict:
     if unsteady:
         return Verdict(
             "caution",
-            f"Separate clusters whose borders move: the data separate all {k}, but {agree} only. "
+            f"Separate clusters whose borders move: the data separate {every}, but {agree} only. "
             "Look at the uncertain objects before acting on their labels.",
         )
     more = f", and {agree}" if agree else ""
     if split is None:
-        return Verdict("good", f"Clear clusters: the data separate all {k}{more}.")
+        return Verdict("good", f"Clear clusters: the data separate {every}{more}.")
     return Verdict(
         "note",
-        f"Too few clusters: the data separate all {k}{more}, but cluster {split} falls into "
+        f"Too few clusters: the data separate {every}{more}, but cluster {split} falls into "
         "pieces with an empty region between them. Try more clusters.",
     )
 

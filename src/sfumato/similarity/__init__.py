@@ -1,4 +1,4 @@
-"""From features or labelings to similarities, and from similarities to better ones."""
+"""Functions that make similarities from features, labelings or other similarities."""
 
 from .cluster_kernel import ClusterKernel, cluster_kernel
 from .coassociation import Coassociation, coassociation

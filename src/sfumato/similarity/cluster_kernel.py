@@ -1,4 +1,4 @@
-"""Cluster kernels: a transfer of the spectrum that makes objects of one cluster similar."""
+"""Cluster kernels: they transform the spectrum so that objects of one cluster become similar."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any
 import numpy as np
 
 from ..array.arrays import namespace
-from ..array.memory import reserve
 from ..array.types import Array, ArrayLike
 from ..array.validation import check_choice, check_number
 from ..array.warn import warn
 from ..data.matrices import check_rows, check_similarity
 from ..numerics.distances import unit_rows
 from ..numerics.eigen import Spectrum, leading_eigenvectors
-from ..numerics.operators import Symmetric, dtype_of, normalized_operator, positive_degrees
+from ..numerics.operators import dtype_of, normalized_operator, positive_degrees
 from .graphs import known_weights
+from .operators import Factored
 
 
-class ClusterKernel(Symmetric):
+class ClusterKernel(Factored):
     """W~ = Z Z', never formed, Z with rows of length one; ``extend`` places new objects.
 
     Attributes
     ----------
     factor : array of shape (n, r)
     eigenvalues : array of shape (r,)
-        Of the normalised similarity, before the transfer.
+        Eigenvalues of the normalised similarity, before the transfer.
     following : float
         The first eigenvalue that was left out.
     """
@@ -33,25 +33,12 @@ class ClusterKernel(Symmetric):
     def __init__(
         self, factor: Array, projection: ArrayLike, eigenvalues: ArrayLike, following: float
     ) -> None:
-        super().__init__(dtype_of(factor), (factor.shape[0], factor.shape[0]))
-        self.factor, self.projection = factor, projection
-        self.eigenvalues, self.following = eigenvalues, following
-
-    def __matmul__(self, X: Array) -> Any:
-        return self.factor @ (self.factor.T @ X)
-
-    def diagonal(self) -> Any:
-        """The diagonal, (n,): ones, and zeros for objects without any similarity."""
-        return namespace(self.factor).sum(self.factor**2, axis=1)
-
-    def toarray(self) -> Any:
-        """The matrix itself, (n, n)."""
-        what = "the cluster kernel as a dense matrix"
-        reserve(self.shape, self.dtype, what, "keep it as an operator, or use its factor")
-        return self.factor @ self.factor.T
+        super().__init__(factor)
+        self.projection, self.eigenvalues, self.following = projection, eigenvalues, following
 
     def extend(self, rows: Any) -> Any:
-        """Factor rows of new objects (Nystrom): times ``factor.T`` they are their similarities.
+        """Factor rows (n_new, r) of new objects (Nystrom); times ``factor.T`` they are
+        similarities.
 
         Parameters
         ----------
@@ -71,32 +58,29 @@ def cluster_kernel(
     n_components: int | None = None,
     *,
     transfer: str = "step",
-    cut: float | None = None,
     power: float = 3.0,
     weights: Any = None,
 ) -> ClusterKernel:
-    """Cluster kernel of a similarity: the spectrum of D^-1/2 K D^-1/2 transferred by a function,
-    then a unit diagonal.
+    """Cluster kernel of a similarity: eigenvalues of D^-1/2 K D^-1/2 changed by a transfer
+    function, then rescaled to a unit diagonal.
 
-    With L = D^-1/2 K D^-1/2 = V diag(lambda) V', the kernel is Z Z' where Z is V
-    diag(phi(lambda))^1/2 with rows scaled to length one.
+    With L = D^-1/2 K D^-1/2 = V diag(lambda) V', the kernel is Z Z', where Z is V
+    diag(phi(lambda))^1/2 with rows of length one.
 
     Parameters
     ----------
     K : array, sparse array or operator of shape (n, n)
-        Symmetric similarities. Where a matrix has negative entries, degrees are sums of absolute
+        Symmetric similarities. If a matrix has negative entries, degrees are sums of absolute
         values (the signed Laplacian of Kunegis et al. 2010).
     n_components : int, optional
-        Eigenvectors above the cut (for ``"linear"`` and ``"polynomial"``: kept at all; by default
-        every one).
+        Number of eigenvectors above the cut; for ``"linear"`` and ``"polynomial"``, the number kept
+        (by default all).
     transfer : {"step", "linear", "linear-step", "polynomial", "poly-step"}
         phi of an eigenvalue: ``"step"`` 1 above the cut and 0 below; ``"linear"`` itself;
         ``"linear-step"`` itself above the cut and 0 below; ``"polynomial"`` its ``power``;
         ``"poly-step"`` its root above the cut and its square below. Negative eigenvalues count as
         0. ``"poly-step"`` and, without ``n_components``, ``"linear"`` and ``"polynomial"`` need the
         whole spectrum.
-    cut : float, optional
-        Eigenvalue of the cut, in place of ``n_components``.
     power : float
         Exponent of ``"polynomial"``.
     weights : array of shape (n,), optional
@@ -127,7 +111,7 @@ def cluster_kernel(
     K = check_similarity(K, "K", signed=True)
     n = K.shape[0]
     weights = None if weights is None else known_weights(weights, n, zeros=True)
-    if weights is not None and weights.max() > 1e100:  # only their ratios matter
+    if weights is not None and weights.max() > 1e100:  # only the ratios of weights matter
         weights = weights / weights.max()
     degree = positive_degrees(K, weights, "K")
     if n_isolated := int((degree == 0).sum()):
@@ -136,51 +120,22 @@ def cluster_kernel(
             "to everything"
         )
     A = normalized_operator(K, degree, weights)
-    above, spectrum = _spectrum(A, n, n_components, transfer, cut)
+    above = n
+    if n_components is not None:
+        above = check_number(n_components, "n_components", low=1, high=n, integer=True)
+    elif "step" in transfer:
+        raise ValueError(f"transfer={transfer!r} needs n_components: how many eigenvectors to keep")
+    spectrum = leading_eigenvectors(A, n if transfer == "poly-step" else above)
     _warn_if_cut_is_arbitrary(spectrum, above, transfer)
     xp = namespace(spectrum.values)
     values = xp.clip(spectrum.values, min=0.0)
-    # Eigenvalues at rounding level have no reliable vectors; new objects would be divided by them.
+    # Eigenvectors at rounding level are unreliable, and placing new objects would divide by them.
     usable = values > n * xp.finfo(values.dtype).eps * values[0]
     phi = _transferred(values, above, transfer, power)
     features = spectrum.vectors * xp.where(usable, phi, xp.zeros_like(values)) ** 0.5
     divisors = xp.where(usable, values, xp.ones_like(values))
     projection = A.scaling[:, None] * (features / divisors)
     return ClusterKernel(unit_rows(features), projection, spectrum.values, spectrum.following)
-
-
-def _spectrum(
-    A: ArrayLike, n: int, n_components: int | None, transfer: str, cut: float | None
-) -> tuple[int, Spectrum]:
-    """How many eigenvalues lie above the cut, and the eigenpairs that the transfer keeps."""
-    if n_components is not None:
-        above = check_number(n_components, "n_components", low=1, high=n, integer=True)
-        return above, leading_eigenvectors(A, n if transfer == "poly-step" else above)
-    if "step" not in transfer:
-        return n, leading_eigenvectors(A, n)
-    if cut is None:
-        raise ValueError(
-            f"transfer={transfer!r} needs n_components (how many eigenvectors to keep) or cut "
-            "(the smallest eigenvalue to keep)"
-        )
-    check_number(cut, "cut", low=0, high=1, strict=True)
-    spectrum = leading_eigenvectors(A, n) if transfer == "poly-step" else _down_to(A, n, cut)
-    return int((spectrum.values >= cut).sum()), spectrum
-
-
-def _down_to(A: ArrayLike, n: int, cut: float) -> Spectrum:
-    """Eigenpairs with eigenvalues of at least ``cut``."""
-    # Their number is not known in advance: ask for twice as many until the cut is reached.
-    k = min(n, 8)
-    found = leading_eigenvectors(A, k)
-    while found.following >= cut:
-        k = min(n, 2 * k)
-        found = leading_eigenvectors(A, k)
-    above = int((found.values >= cut).sum())
-    if above == k:
-        return found
-    values, vectors = found.values[:above], found.vectors[:, :above]
-    return Spectrum(values, vectors, float(found.values[above]), found.residual)
 
 
 def _transferred(values: Array, above: int, transfer: str, power: float) -> Any:
@@ -195,11 +150,11 @@ def _transferred(values: Array, above: int, transfer: str, power: float) -> Any:
 
 
 def _warn_if_cut_is_arbitrary(spectrum: Spectrum, above: int, transfer: str) -> None:
-    """Warn where rounding decides which eigenvectors stay, since those beside the cut are equal."""
+    """Warn if rounding decides which eigenvectors stay, because the two at the cut are equal."""
     if transfer not in ("step", "linear-step") or above == spectrum.vectors.shape[0]:
         return
     last = float(spectrum.values[above - 1])
-    # Residuals of the eigenvectors are of this size.
+    # Size of the residuals of the eigenvectors.
     rounding = max(1e-9, 10 * float(np.finfo(dtype_of(spectrum.values)).eps))
     if last - spectrum.following <= rounding:
         warn(

@@ -1,5 +1,5 @@
-"""Co-association: how often a set of clusterings put two objects together, as a similarity that is
-never formed.
+"""Co-association: how often clusterings put two objects together, as an operator that never forms
+the n x n matrix.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..array.arrays import namespace
 from ..array.labels import as_labels, check_labelings
-from ..array.memory import reserve
 from ..array.types import Array, ArrayLike
+from ..array.validation import reserve
 from ..numerics import label_table as kernel
 
 
 def coassociation(L: ArrayLike, partition_weight: ArrayLike | None = None) -> Coassociation:
     """Co-association of labelings as an operator (n, n) that multiplies in O(n m).
 
-    Entry (i, j) is  sum_b w_b [h_b(i) = h_b(j)] / sqrt(W_i W_j),  W_i the weight of the partitions
-    that saw object i. Where every partition saw both objects this is the share of partitions that
-    put them together.
+    Entry (i, j) is sum_b w_b [h_b(i) = h_b(j)] / sqrt(W_i W_j), where W_i is the weight of the
+    partitions that saw object i. If every partition saw both objects, this is the share of
+    partitions that put them together.
 
     Parameters
     ----------
     L : array of shape (n, m)
-        One clustering per column; integer or string labels; -1, NaN, None or "" where a clustering
-        did not see the object.
+        One clustering per column, with integer or string labels; -1, NaN, None or "" if a
+        clustering did not see the object.
     partition_weight : array of shape (m,), optional
-        Nonnegative weight of every clustering; by default all count the same.
+        Nonnegative weight of every clustering; by default all are equal.
 
     Returns
     -------
@@ -65,7 +65,7 @@ class Coassociation(LinearOperator):
 
     Attributes
     ----------
-    table : the labels as small integers, with the weights of the partitions
+    table : labels as small integers, with the weights of the partitions
     """
 
     def __init__(self, table: kernel.Table, categories: list[np.ndarray] | None = None) -> None:
@@ -73,7 +73,7 @@ class Coassociation(LinearOperator):
         self.table, self.categories = table, categories
 
     def to(self, device: Any) -> Coassociation:
-        """The same operator with its labels in torch on ``device``, for torch arrays there."""
+        """The same operator with its labels on a torch ``device``, for torch arrays there."""
         return Coassociation(kernel.on_device(self.table, device), self.categories)
 
     def __matmul__(self, V: ArrayLike) -> Any:
@@ -89,42 +89,42 @@ class Coassociation(LinearOperator):
 
     @property
     def factor(self) -> sp.csr_array:
-        """Sparse F (n, clusters of all partitions) with F F' equal to this operator."""
+        """Sparse F (n, clusters of all partitions) whose product F F' is this operator."""
         F = kernel.one_hot(self.table, slice(None), np.float64)
         values = np.sqrt(self.table.column_weight)[F.indices]
         F.data = values * np.repeat(self.table.scale, np.diff(F.indptr))
-        # Unseen objects stand in columns of weight zero.
+        # Objects that a partition did not see are in columns of weight zero.
         F.eliminate_zeros()
         return F
 
     def diagonal(self) -> np.ndarray:
-        """The diagonal, (n,): ones, and zeros for objects that no partition saw."""
+        """The diagonal (n,): ones, and zeros for objects that no partition saw."""
         return (self.table.coverage > 0).astype(np.float64)
 
     @property
     def toarray_is_product(self) -> bool:
-        """Whether ``toarray`` is what the operator multiplies by: not where labels are missing."""
+        """Whether ``toarray`` is the matrix of this operator: only if no labels are missing."""
         return not kernel.has_gaps(self.table)
 
     def toarray(self) -> np.ndarray:
-        """Times together / times seen together, (n, n); NaN for pairs never seen together."""
+        """Times together over times seen together, (n, n); NaN for pairs never seen together."""
         what = "the explicit co-association matrix"
         reserve((3, *self.shape), np.float64, what, "keep the operator, which only multiplies")
         return kernel.pair_shares(self.table)[0]
 
     def rows(self, L: np.ndarray) -> LinearOperator:
-        """Similarities of new objects to these n, an operator (n_new, n).
+        """Similarities of new objects to the n fitted ones, an operator (n_new, n).
 
         Parameters
         ----------
         L : array of shape (n_new, m)
-            Labels of the new objects by the same m partitions; a label that is new to a partition
-            counts as not seen.
+            Labels of the new objects by the same m partitions; labels that a partition does not
+            have count as not seen.
         """
         return Rows(self.recode(L), self.table)
 
     def recode(self, L: ArrayLike) -> kernel.Table:
-        """Table of new objects in the columns of this one."""
+        """Labels of new objects, coded like those of this operator."""
         L = as_labels(L)
         m = self.table.codes.shape[1]
         if L.shape[1] != m:
@@ -139,7 +139,7 @@ class Coassociation(LinearOperator):
 
 
 class Rows(LinearOperator):
-    """Co-association of new objects (rows) with known ones (columns), plus a ``constant``."""
+    """Co-association of new objects (rows) with fitted ones (columns), plus a ``constant``."""
 
     def __init__(self, new: kernel.Table, known: kernel.Table, constant: float = 0.0) -> None:
         super().__init__(np.dtype(np.float64), (new.codes.shape[0], known.codes.shape[0]))
@@ -155,8 +155,8 @@ class Rows(LinearOperator):
 
 
 class Shares(LinearOperator):
-    """Times together / times seen together of the objects of two tables, 0 for pairs never seen
-    together; blocks of rows are made for each product.
+    """Times together divided by times seen together, for the objects of two tables; 0 for pairs
+    never seen together. Each product computes the rows in blocks.
     """
 
     def __init__(self, left: kernel.Table, right: kernel.Table) -> None:
@@ -164,12 +164,12 @@ class Shares(LinearOperator):
         self.left, self.right = left, right
 
     def block(self, rows: slice) -> np.ndarray:
-        """Some of the rows, dense."""
+        """Selected rows as a dense array."""
         together, seen = kernel.pair_counts(self.left.objects(rows), self.right)
         return np.divide(together, seen, out=np.zeros_like(together), where=seen > 0)
 
     def toarray(self) -> np.ndarray:
-        """All of them."""
+        """All rows as a dense array."""
         return self.block(slice(None))
 
     def _matmat(self, V: Array) -> np.ndarray:
@@ -200,7 +200,7 @@ def _multiply(left: kernel.Table, right: kernel.Table, V: Any) -> np.ndarray:
 def check_partition_weight(
     partition_weight: ArrayLike | None, n_partitions: int
 ) -> np.ndarray | None:
-    """Weights of the partitions: one for each, nonnegative, finite, not all zero."""
+    """Checked weights, one per partition: nonnegative, finite, not all zero."""
     if partition_weight is None:
         return None
     try:
@@ -226,19 +226,19 @@ def check_partition_weight(
 
 
 def _representatives(codes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """One original label for every code 0, 1, ..."""
-    # The last entry takes what code -1 (not seen) writes, and is dropped.
+    """One original label for each code 0, 1, ..."""
+    # The last entry receives writes of code -1 (not seen) and is dropped.
     some = np.zeros(codes.max() + 2, dtype=np.intp)
     some[codes] = np.arange(len(codes))
     return labels[some[:-1]]
 
 
 def _known_codes(known: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Codes of labels by those that are ``known``, in the order of their codes; -1 for others."""
+    """Codes of labels in the order of ``known``; -1 for labels that are not known."""
     if known.dtype.kind != labels.dtype.kind:
         known, labels = known.astype(object), labels.astype(object)
     codes = check_labelings(np.concatenate([known, labels])[:, None])[:, 0]
-    # The last entry stands for code -1, so that unseen labels stay unseen.
+    # The last entry belongs to code -1, so that unseen labels stay unseen.
     lookup = np.full(codes.max() + 2, -1, dtype=np.int32)
     lookup[codes[: len(known)]] = np.arange(len(known))
     return lookup[codes[len(known) :]]

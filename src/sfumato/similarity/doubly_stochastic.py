@@ -1,4 +1,4 @@
-"""Similarities whose rows sum to one: the doubly stochastic matrix nearest to a given one."""
+"""Similarities whose rows sum to one: the doubly stochastic matrix nearest to a given matrix."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..array.arrays import namespace, to_numpy
-from ..array.memory import reserve
 from ..array.types import ArrayLike, Similarity, Weights
-from ..array.validation import check_choice, check_number, check_weights
+from ..array.validation import check_choice, check_number, check_weights, reserve
 from ..array.warn import warn
 from ..data.matrices import check_rows, check_similarity
 from ..numerics.operators import Scaled, Shifted, as_dense, degrees, dtype_of
@@ -18,10 +17,10 @@ from ..numerics.scaling import entropy_dual, fixed_point, frobenius_dual, newton
 
 
 class DoublyStochastic(Scaled):
-    """F = diag(x) K diag(x), never formed, with row sums one; ``scaling`` holds x (n,)."""
+    """The operator F = diag(x) K diag(x) with row sums one; ``scaling`` holds x (n,)."""
 
     def extend(self, rows: Any) -> Any:
-        """Rows of new objects, from their similarities (n_new, n), scaled to sums of one (or 0)."""
+        """Similarities (n_new, n) of new objects, scaled to row sums of one (or zero)."""
         rows = check_rows(rows, self.shape[0], "rows")
         if sp.issparse(rows):
             scaled = sp.csr_array(rows) @ sp.diags_array(self.scaling)
@@ -38,24 +37,24 @@ def doubly_stochastic(
     max_iter: int = 500,
     weights: ArrayLike | None = None,
 ) -> Any:
-    """Doubly stochastic similarity (rows and columns sum to one) nearest to W.
+    """Nearest doubly stochastic similarity to W (rows and columns sum to one).
 
     Parameters
     ----------
     W : array, sparse array or operator of shape (n, n)
         Symmetric, nonnegative similarities.
     divergence : {"relative-entropy", "frobenius", "l1"}
-        What "nearest" means. ``"relative-entropy"``: diag(x) W diag(x), an operator that never
-        forms anything. ``"frobenius"``: least squares, max(0, W + y_i + y_j), a dense array.
-        ``"l1"``: W - D + I with D the degrees, which only moves the diagonal and may make it
-        negative (with a warning); it stays dense, sparse or an operator, as W is.
+        What "nearest" means. ``"relative-entropy"``: diag(x) W diag(x), an operator that forms no
+        matrix. ``"frobenius"``: least squares, max(0, W + y_i + y_j), a dense array. ``"l1"``: W -
+        D + I with the degrees D, which changes only the diagonal and may make it negative (with a
+        warning); the result is dense, sparse or an operator, like W.
     tol : float, optional
         Largest distance of a row sum from one; by default 1e-11 (float64) or 1e-5 (float32).
     max_iter : int
-        Steps at most.
+        Largest number of steps.
     weights : array of shape (n,), optional
-        Weights of the objects, not for ``"l1"``: an object of weight w counts as w copies in every
-        row sum, sum_j w_j F_ij = 1.
+        Weights of the objects (not for ``"l1"``): an object of weight w counts as w copies, so that
+        sum_j w_j F_ij = 1.
 
     Returns
     -------
@@ -96,13 +95,13 @@ def _tolerance(W: Similarity) -> float:
     return 1e-5 if dtype_of(W) == np.float32 else 1e-11
 
 
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what diverges is named below
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # divergence raises an error below
 def _scale(
     W: Similarity, tol: float, max_iter: int, weights: np.ndarray | None
 ) -> DoublyStochastic:
-    """Fixed-point steps while they contract, Newton steps where they stall.
+    """The scaled similarity: fixed-point steps while they contract, Newton steps if they stall.
 
-    With weights v it is z = v x that makes  z_i (W z)_i = v_i.
+    With weights v, the solution is x = z / v with z_i (W z)_i = v_i.
     """
     degree = degrees(W, weights)
     xp = namespace(degree)
@@ -117,20 +116,20 @@ def _scale(
         worst = float(error.max())
         if worst <= tol:
             return DoublyStochastic(W, z / v)
-        if not np.isfinite(worst):  # weights that no matrix of this pattern has as its sums
+        if not np.isfinite(worst):  # no scaling of this pattern has these row sums
             break
         if worst < 0.7 * before or worst > 1:
             z = fixed_point(W, z, v)
         else:
             z = xp.exp(newton(lambda y: entropy_dual(W, y, v), xp.log(z)))
         before = worst
-    far = np.flatnonzero(~(to_numpy(error) <= tol))  # NaN among them
+    far = np.flatnonzero(~(to_numpy(error) <= tol))  # includes NaN
     _refuse(far, f"do not reach a row sum of one within {tol:g} in max_iter={max_iter} steps")
     raise AssertionError
 
 
 def named(objects: np.ndarray) -> str:
-    """The first five objects, for a message."""
+    """Numbers of up to five objects, for a message."""
     return ", ".join(map(str, objects[:5])) + (", ..." if objects.size > 5 else "")
 
 
@@ -145,7 +144,7 @@ def _refuse(objects: np.ndarray, why: str) -> None:
 def least_squares_shifts(
     W: Similarity, weights: Weights = None, tol: float | None = None, max_iter: int = 500
 ) -> np.ndarray:
-    """y (n,) of the nearest matrix in the Frobenius norm, F_ij = max(0, W_ij + y_i + y_j)."""
+    """Shifts y (n,) of the nearest matrix (Frobenius norm), F_ij = max(0, W_ij + y_i + y_j)."""
     n, what = W.shape[0], "the nearest matrix in the Frobenius norm"
     reserve((n, 3 * n), dtype_of(W), what, "use 'relative-entropy', which forms nothing")
     K, tol = as_dense(W), _tolerance(W) if tol is None else tol
@@ -160,7 +159,7 @@ def least_squares_shifts(
 
 
 def shifted_rows(rows: np.ndarray, y: np.ndarray, weights: Weights = None) -> np.ndarray:
-    """Rows max(0, w_j + y_j + t) of new objects, with t such that they sum to one by weight."""
+    """Rows max(0, w_j + y_j + t) of new objects, with t such that weighted rows sum to one."""
     A = rows + y
     v = np.ones(A.shape[1]) if weights is None else weights
     order = np.argsort(-A, axis=1, kind="stable")

@@ -1,8 +1,8 @@
-"""From features to similarities.
+"""Functions from features to similarities.
 
-Each function is ``f(X, Y=None)``: the similarities (n, n) among the rows of X or, with Y, those (n,
-m) of new objects X to known objects Y. What is learnt from the data (a bandwidth, a local scale) is
-learnt from the known objects, so both calls agree.
+Each function is ``f(X, Y=None)``. It gives the similarities (n, n) among the rows of X or, with Y,
+those (n, m) of new objects X to known objects Y. Bandwidths and local scales are learnt from the
+known objects, so both calls agree.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array
 
-from ..array.memory import reserve
 from ..array.types import Array, ArrayLike
-from ..array.validation import check_number, refuse_overflow
+from ..array.validation import check_number, refuse_overflow, reserve
 from ..array.warn import warn
 from ..data.features import refuse_unseen
 from ..numerics.distances import unit_rows
@@ -28,16 +27,16 @@ from .operators import Factored
 def gaussian(
     X: ArrayLike, Y: ArrayLike | None = None, *, bandwidth: float | None = None, weights: Any = None
 ) -> np.ndarray:
-    """Similarities ``exp(-|x - y|^2 / (2 bandwidth^2))``.
+    """Gaussian similarities ``exp(-|x - y|^2 / (2 bandwidth^2))``.
 
     Parameters
     ----------
     X : array or sparse array of shape (n, p)
     Y : array or sparse array of shape (m, p), optional
     bandwidth : float, optional
-        By default the median distance of an object to its tenth neighbour.
+        By default, the median distance of objects to their tenth neighbour.
     weights : array, optional
-        Of the known objects: an object of weight w counts as w copies when neighbours are counted.
+        Weights of the known objects: weight w counts as w copies when neighbours are counted.
 
     Returns
     -------
@@ -57,7 +56,7 @@ def gaussian(
     else:
         bandwidth = check_number(bandwidth, "bandwidth", low=0, strict=True)
     W = _squared_distances(X, Y)
-    # Divided twice: the square of a bandwidth may be no number of this precision.
+    # Divided twice, since the square of a bandwidth may underflow or overflow.
     limits = np.finfo(W.dtype)
     bandwidth = float(np.clip(bandwidth, limits.tiny, limits.max / 4))
     with np.errstate(over="ignore"):
@@ -69,7 +68,7 @@ def gaussian(
 def self_tuning(
     X: ArrayLike, Y: ArrayLike | None = None, *, n_neighbors: int = 7, weights: Any = None
 ) -> np.ndarray:
-    """Similarities ``exp(-|x - y|^2 / (s_x s_y))``, s the distance to the n-th neighbour
+    """Similarities ``exp(-|x - y|^2 / (s_x s_y))``, where s is the distance to the n-th neighbour
     (Zelnik-Manor and Perona 2004).
 
     Parameters
@@ -78,7 +77,7 @@ def self_tuning(
     Y : array or sparse array of shape (m, p), optional
     n_neighbors : int
     weights : array, optional
-        Of the known objects: an object of weight w counts as w copies when neighbours are counted.
+        Weights of the known objects: weight w counts as w copies when neighbours are counted.
 
     Returns
     -------
@@ -110,25 +109,25 @@ def knn(
     metric: str = "euclidean",
     weights: Any = None,
 ) -> sp.csr_array:
-    """Graph of nearest neighbours: 1 for mutual neighbours, 1/2 for one-sided ones.
+    """Graph of nearest neighbours: entries are 1 for mutual neighbours, 1/2 for one-sided ones.
 
     An object is its own neighbour.
 
     Parameters
     ----------
     X : array or sparse array of shape (n, p)
-        NaN counts as not measured: distances are then those in the features that both objects have,
-        as if the others differed as much on average.
+        NaN is a missing value: distances are then computed from the features that both objects
+        have, and rescaled to all features.
     Y : array or sparse array of shape (m, p), optional
-        Known objects among which the neighbours of ``X`` are sought.
+        Known objects, among which the neighbours of ``X`` are searched.
     n_neighbors : int
-        Capped at the number of objects.
+        At most the number of objects is used.
     metric : str
-        A distance that scikit-learn's NearestNeighbors knows: "euclidean", "manhattan", "cosine",
+        A distance of scikit-learn's NearestNeighbors: "euclidean", "manhattan", "cosine",
         "chebyshev", ...
     weights : array, optional
-        Of the known objects: an object of weight w counts as w copies. Where the n-th neighbour is
-        one of several copies, the link is that share of them.
+        Weights of the known objects: weight w counts as w copies. If only some copies of the n-th
+        neighbour are among the nearest, the link is their share.
 
     Returns
     -------
@@ -155,7 +154,7 @@ def knn(
 
 
 def cosine(X: ArrayLike, Y: ArrayLike | None = None) -> Factored:
-    """Cosines of the angles between rows, as an operator of rank p, signed if the features are.
+    """Cosines of the angles between rows, as an operator of rank p; signed if the features are.
 
     Parameters
     ----------
@@ -180,10 +179,10 @@ def cosine(X: ArrayLike, Y: ArrayLike | None = None) -> Factored:
 
 
 def _features(X: Any, Y: Any, *, missing: bool = False, distances: bool = True) -> tuple[Any, Any]:
-    """Checked features, and those of the known objects; fit for distances, if asked."""
+    """Checked features of the new and the known objects; also checked for overflow of distances."""
     options: Any = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
     options["ensure_all_finite"] = "allow-nan" if missing else True
-    with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused, not warned of
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities raise an error later
         X = check_array(X, input_name="X", **options)
         Y = None if Y is None else check_array(Y, input_name="Y", **options)
     for part, name in ((X, "X"), (Y, "Y")) if distances else ():
@@ -211,7 +210,7 @@ def _squared_distances(X: Any, Y: Any) -> np.ndarray:
 
 
 def _median(values: np.ndarray, weights: Any) -> float:
-    """The median; with weights that of the copies."""
+    """The median; with weights, that of all copies."""
     if weights is None:
         return float(np.median(values))
     order = np.argsort(values, kind="stable")
@@ -222,7 +221,7 @@ def _median(values: np.ndarray, weights: Any) -> float:
 
 
 def _positive(scales: np.ndarray) -> np.ndarray:
-    """Objects with as many copies as neighbours get the smallest positive scale, or one."""
+    """Positive scales: zeros (coinciding neighbours) become the smallest positive one, or 1."""
     positive = scales[scales > 0]
     if not positive.size:
         warn("most objects coincide with their neighbours: a bandwidth of 1 is used")
@@ -230,10 +229,10 @@ def _positive(scales: np.ndarray) -> np.ndarray:
 
 
 def _unit_rows(X: Any) -> Any:
-    """Rows of length one; divided by their largest entry first, whose square may overflow."""
+    """Rows of length one; first divided by the largest entry, since squares may overflow."""
     if not sp.issparse(X):
         return unit_rows(X)
-    # Divided, not multiplied: one over a very small number is infinite.
+    # Divided rather than multiplied: the reciprocal of a very small number is infinite.
     X, counts = sp.csr_array(X), np.diff(X.indptr)
     largest = np.asarray(np.abs(X).max(axis=1).todense()).ravel()
     data = X.data / np.repeat(np.where(largest > 0, largest, 1.0), counts).astype(X.dtype)
@@ -242,25 +241,25 @@ def _unit_rows(X: Any) -> Any:
     return sp.csr_array(sp.diags_array(1.0 / np.where(length > 0, length, 1.0)) @ scaled)
 
 
-Finder = Any  # has kneighbors(rows, q), as scikit-learn's searches
+Finder = Any  # anything with kneighbors(rows, q), such as scikit-learn's searches
 
 
 class Tree:
-    """Euclidean neighbours among dense objects with few features."""
+    """Search for Euclidean neighbours among dense objects with few features."""
 
     def __init__(self, known: np.ndarray, workers: int) -> None:
         self._fit_X, self._workers = known, workers
         self._tree = cKDTree(known, leafsize=48, balanced_tree=False)
 
     def kneighbors(self, rows: np.ndarray, q: int) -> tuple[np.ndarray, np.ndarray]:
-        """Distances and indices (n, q) of the nearest objects, ascending."""
+        """Distances and indices (n, q) of the nearest objects, in ascending order."""
         return self._tree.query(rows, range(1, q + 1), workers=self._workers)
 
 
 def neighbor_distances(
     known: Any, n_neighbors: int, queries: Any = None, *, weights: Any = None
 ) -> np.ndarray:
-    """Distance to the n-th neighbour (n,); an object is none of its own, but its copies are."""
+    """Distance (n,) to the n-th neighbour; objects are not their own neighbours, but copies are."""
     n = known.shape[0]
     weights = None if weights is None else known_weights(weights, n)
     if n == 1 and queries is None:
@@ -276,7 +275,7 @@ def neighbor_distances(
 
 
 def known_weights(weights: Any, n: int, *, zeros: bool = False) -> np.ndarray:
-    """Weights of the known objects, ones by default; some may be zero if ``zeros``."""
+    """Weights of the known objects, ones by default; zeros only with ``zeros``."""
     if weights is None:
         return np.ones(n)
     weights = np.asarray(weights, dtype=np.float64)
@@ -294,7 +293,7 @@ def known_weights(weights: Any, n: int, *, zeros: bool = False) -> np.ndarray:
 
 
 def finder_of(known: Any, queries: Any, metric: str) -> Finder:
-    """A search among the known objects, which leaves missing values out."""
+    """A search among the known objects that skips missing values."""
     missing = any(not sp.issparse(part) and np.isnan(part).any() for part in (known, queries))
     # With few objects, starting threads costs more than the search.
     jobs = -1 if queries.shape[0] > 2000 else 1
@@ -307,8 +306,8 @@ def finder_of(known: Any, queries: Any, metric: str) -> Finder:
                 f"X has no measured value in {empty.size} row{'s' * (empty.size > 1)} (first: row "
                 f"{empty[0]}): drop {'them' if empty.size > 1 else 'it'}"
             )
-    # SciPy's tree takes a sixth of the time of scikit-learn's search at 150 x 4, half at 1000 x 8,
-    # three quarters at 20 000 x 2 and as long at 3000 x 14 (normal clusters).
+    # SciPy's tree needs a sixth of the time of scikit-learn's search for 150 x 4, half for 1000 x
+    # 8, three quarters for 20 000 x 2 and the same for 3000 x 14 (normal clusters).
     few_features = isinstance(known, np.ndarray) and known.shape[1] <= 12
     if metric == "euclidean" and not missing and few_features:
         return Tree(known, jobs)
@@ -324,7 +323,7 @@ def reach(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Distances and indices (n, q) of neighbours whose weights add up to ``n_neighbors``.
 
-    Without queries these are the known objects, each of which finds itself first.
+    Without queries, the known objects are searched; each finds itself first.
     """
     n = weights.size
     q = min(int(n_neighbors), n)
@@ -339,13 +338,13 @@ def reach(
 def shares(
     distance: np.ndarray, index: np.ndarray, n_neighbors: int, weights: np.ndarray, known: Any
 ) -> sp.csr_array:
-    """Share of each neighbour's copies that are among the nearest, (n, m)."""
+    """Sparse (n, m) shares of each neighbour's copies that are among the nearest."""
     if index.shape[1] == n_neighbors and (weights == 1).all() and not np.isnan(distance).any():
         small = max(index.size, weights.size) < 2**31
         index = index.astype(np.int32 if small else np.int64, copy=False)
         starts = np.arange(0, index.size + 1, n_neighbors, dtype=index.dtype)
         ones = np.ones(index.size, dtype=known.dtype)
-        # In order, which makes sums of sparse arrays twice as fast.
+        # Sorted indices make sums of sparse arrays twice as fast.
         entries = ones, np.sort(index, axis=1).ravel(), starts
         return sp.csr_array(entries, shape=(len(index), weights.size))
     weight = weights[index]
@@ -356,7 +355,7 @@ def shares(
 
 
 def _graph(weight: np.ndarray, index: np.ndarray, m: int) -> sp.csr_array:
-    """Links (n, m) of these weights (n, q) to these objects (n, q)."""
+    """Sparse graph (n, m) with these weights (n, q) at these neighbours (n, q)."""
     starts = np.arange(0, weight.size + 1, weight.shape[1])
     graph = sp.csr_array((weight.ravel(), index.ravel(), starts), shape=(len(index), m))
     graph.eliminate_zeros()
@@ -364,9 +363,9 @@ def _graph(weight: np.ndarray, index: np.ndarray, m: int) -> sp.csr_array:
 
 
 def links(finder: Finder, X: Array, n_neighbors: int, weights: np.ndarray) -> sp.csr_array:
-    """Half a link to each neighbour, half from each known object that would count x among its own.
+    """Half a link to each neighbour, and half from each known object that has x as a neighbour.
 
-    The latter are sought among five times as many neighbours (and at least 64).
+    The latter are searched among five times as many neighbours (at least 64).
     """
     n_neighbors = min(n_neighbors, int(np.ceil(weights.sum())))
     farthest = _distance_at(*reach(finder, None, n_neighbors, weights), n_neighbors, weights)
@@ -379,7 +378,7 @@ def links(finder: Finder, X: Array, n_neighbors: int, weights: np.ndarray) -> sp
 def _distance_at(
     distance: np.ndarray, index: np.ndarray, mass: float, weights: np.ndarray
 ) -> np.ndarray:
-    """Distance (n,) at which the weights of neighbours add up to ``mass``, or the largest."""
+    """Distance (n,) at which the weights of neighbours add up to ``mass``, or the largest one."""
     enough = np.cumsum(weights[index], axis=1) >= mass * (1 - 1e-12)
     last = np.where(enough.any(axis=1), enough.argmax(axis=1), index.shape[1] - 1)
     found = np.take_along_axis(distance, last[:, None], axis=1)[:, 0]

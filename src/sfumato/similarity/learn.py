@@ -1,5 +1,5 @@
-"""Learn a similarity from labels or pairs of some objects: costs of the spectral embedding, and
-their gradients (Bach and Jordan 2006).
+"""Costs of the spectral embedding and their gradients, to learn a similarity from labels or pairs
+of some objects (Bach and Jordan 2006).
 
     J(W) = 1/2 |P - Pi|^2 = k - tr(P Pi),
             P = E E',  E the k leading eigenvectors of A = D^-1/2 W D^-1/2,
@@ -9,7 +9,7 @@ their gradients (Bach and Jordan 2006).
     dP = sum_{a <= k < b} (e_b'dA e_a) / (lambda_a - lambda_b) (e_a e_b' + e_b e_a'),  and d = W 1
     moves A and Pi too.
 
-For the Gaussian similarity  W_ij = exp(-1/2 sum_f s_f^2 (x_if - x_jf)^2)  the chain ends in the
+For the Gaussian similarity W_ij = exp(-1/2 sum_f s_f^2 (x_if - x_jf)^2) the chain rule ends at the
 logarithms of the scales s.
 """
 
@@ -46,30 +46,30 @@ def learn_scales(
     max_iter: int = 200,
     tol: float = 1e-6,
 ) -> np.ndarray:
-    """Scale of every feature with which spectral clustering finds known partitions best.
+    """Scales (p,) of the features with which spectral clustering best finds known partitions.
 
     Minimises the spectral cost J of the partitions under the similarity exp(-1/2 sum_f s_f^2 (x_f -
-    y_f)^2), summed over the data sets, plus ``penalty`` times the squared scales by its exact
-    gradient, from equal scales and from scales with which neighbours share their cluster. A feature
-    that does not help ends with a scale near zero.
+    y_f)^2), summed over the data sets, plus ``penalty`` times the squared scales. Descents by the
+    exact gradient start from equal scales and from scales with which neighbours share their
+    cluster. Features that do not help end with a scale near zero.
 
     Parameters
     ----------
     X : array of shape (n, p), or list of such arrays with the same features
-        One or several data sets; each costs O(n^3) a step, so give some hundred objects of each.
+        One or several data sets of some hundred objects each; a step costs O(n^3).
     labels : array of shape (n,), or list of such arrays
         The known cluster of every object.
     penalty : float
         Weight of  sum_f (s_f times the spread of feature f)^2.
     max_iter : int
-        Gradient steps at most, from each of six starts; the best end counts.
+        Largest number of gradient steps from each of six starts, of which the best is kept.
     tol : float
-        Largest entry of the gradient at which to stop.
+        Stop when no entry of the gradient is larger.
 
     Returns
     -------
     scales : array of shape (p,)
-        For ``gaussian(X * scales, bandwidth=1.0)`` on data of the same kind.
+        Use them as ``gaussian(X * scales, bandwidth=1.0)`` on data of the same kind.
 
     %(learning_spectral)s
 
@@ -102,28 +102,28 @@ def learn_scales(
 
 @documented
 def spectral_cost_gradient(W: Similarity, labels: ArrayLike) -> tuple[float, np.ndarray]:
-    """Spectral cost of a known partition, and its derivative by every similarity.
+    """Spectral cost of a known partition, and its derivative with respect to each similarity.
 
-    With it any similarity that depends smoothly on parameters can be learnt from some labelled
-    objects: by the chain rule dJ/dt = sum_ij G_ij dW_ij/dt, for scales of features, a linear map,
-    weights of several similarities or of partitions.
+    With the chain rule dJ/dt = sum_ij G_ij dW_ij/dt, any similarity that depends smoothly on
+    parameters t can be learnt from labelled objects: scales of features, a linear map, or weights
+    of several similarities or partitions.
 
     Parameters
     ----------
     W : array or sparse array of shape (n, n)
-        Symmetric, nonnegative similarities; every labelled object has some to another.
+        Symmetric and nonnegative; every labelled object must be similar to another one.
     labels : array of shape (n,)
-        The known cluster of every object; -1, or NaN, where it is not known. Only similarities
-        among labelled objects count.
+        The known cluster of every object, -1 or NaN if unknown. Only similarities among labelled
+        objects count.
 
     Returns
     -------
     cost : float
-        J = 1/2 |E E' - Pi|^2, E the leading eigenvectors of the normalised similarity and Pi the
-        projection on the clusters: 0 where the partition is what spectral clustering finds, at most
-        the number of clusters less one.
+        J = 1/2 |E E' - Pi|^2, with the leading eigenvectors E of the normalised similarity and the
+        projection Pi on the clusters: 0 if spectral clustering finds exactly this partition, at
+        most the number of clusters minus one.
     %(similarity_gradient)s
-        0 for pairs of which one is not labelled.
+        0 for pairs with an unlabelled object.
 
     %(learning_spectral)s
 
@@ -164,16 +164,16 @@ def _refuse_lonely(W: np.ndarray, rows: np.ndarray, others: str) -> None:
 
 
 def _nested(guided: list[np.ndarray], objective: Objective) -> list[np.ndarray]:
-    """The two best starts with the 1, 2, 4, ... features of the largest scales alone: from all
-    together, a descent often ends before the scales of irrelevant features vanish.
+    """The two best starts among those with only the 1, 2, 4, ... features of largest scale: a
+    descent from all features often ends before the scales of irrelevant ones vanish.
     """
     candidates = []
     for scales in guided:
         order, size = np.argsort(-scales, kind="stable"), 1
         while size < scales.size:
-            start = np.full_like(scales, -6.0)  # nearly silent
+            start = np.full_like(scales, -6.0)  # log scale of an almost ignored feature
             level = scales[order[:size]] - scales[order[0]]
-            for width in (2.0, 4.0, 8.0):  # the fewer features, the narrower the kernel
+            for width in (2.0, 4.0, 8.0):  # fewer features need a narrower kernel
                 start[order[:size]] = level + np.log(width)
                 candidates.append(start.copy())
             size *= 2
@@ -197,7 +197,7 @@ def _objective(cost: Cost, sets: list[Any], penalty: float) -> Objective:
 def _descend(
     cost: Cost, sets: list[Any], start: np.ndarray, penalty: float, max_iter: int, tol: float
 ) -> Any:
-    """Minimise the penalised cost by the logarithms of the scales."""
+    """The minimum of the penalised cost over the logarithms of the scales."""
     settings: Any = {"jac": True, "method": "L-BFGS-B", "bounds": [(-9.0, 5.0)] * start.size}
     options = {"maxiter": max_iter, "gtol": tol}
     objective = _objective(cost, sets, penalty)
@@ -210,7 +210,7 @@ def _data_sets(X: Any, labels: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     pairs = list(zip(X, labels, strict=True)) if several else [(X, labels)]
     sets = []
     for features, known in pairs:
-        with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused, not warned of
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities raise an error later
             features = check_array(features, dtype=np.float64, ensure_min_samples=2)
         refuse_overflow(features, "X")
         refuse_underflow(features, "X")
@@ -230,7 +230,7 @@ def _data_sets(X: Any, labels: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     return sets
 
 
-ABSENT = 1e-24  # squared length of a row of the embedding that is zero but for rounding
+ABSENT = 1e-24  # squared length below which a row of the embedding is zero up to rounding
 
 
 @documented
@@ -241,25 +241,25 @@ def pair_cost_gradient(
     must_link: ArrayLike | None = None,
     cannot_link: ArrayLike | None = None,
 ) -> tuple[float, np.ndarray]:
-    """Cost of known pairs in the spectral embedding, and its derivative by every similarity.
+    """Cost of known pairs in the spectral embedding, and its derivative by each similarity.
 
-    With e_i the rows of the leading eigenvectors of the normalised similarity and c_ij the cosine
+    With the rows e_i of the leading eigenvectors of the normalised similarity and the cosine c_ij
     of e_i and e_j, the cost is the weighted mean of (1 - c_ij)^2 over pairs that belong together
-    and of c_ij^2 over pairs that belong apart. It is 0 where spectral clustering into
-    ``n_clusters`` satisfies all pairs. With its derivative any similarity that depends smoothly on
-    parameters can be learnt from pairs, as with ``spectral_cost_gradient`` from labels.
+    and of c_ij^2 over pairs that belong apart. It is 0 if spectral clustering into ``n_clusters``
+    satisfies all pairs. Its derivative allows to learn any similarity that depends smoothly on
+    parameters from pairs, as ``spectral_cost_gradient`` does from labels.
 
     Parameters
     ----------
     W : array or sparse array of shape (n, n)
-        Symmetric, nonnegative similarities; every object has some to another. Costs O(n^3).
-        Where W falls into more unconnected pieces than ``n_clusters``, objects that the leading
-        eigenvectors leave out count as orthogonal to the others, with a warning.
+        Symmetric and nonnegative; every object must be similar to another one. Costs O(n^3). If W
+        has more connected components than ``n_clusters``, objects in which the leading eigenvectors
+        are zero count as orthogonal to the others, with a warning.
     n_clusters : int
         Number of leading eigenvectors, at least 2 and fewer than n.
     must_link, cannot_link : array of shape (m, 2) or (m, 3), optional
-        Pairs of rows that belong together and apart; a third column holds positive weights, which
-        are 1 by default. At least one pair is needed.
+        Pairs of rows that belong together and apart; a third column holds positive weights, 1 by
+        default. At least one pair is needed.
 
     Returns
     -------
@@ -297,7 +297,7 @@ def pair_cost_gradient(
 def _known(
     must_link: ArrayLike | None, cannot_link: ArrayLike | None, n: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All pairs (m, 2), the cosine that is wanted of each, and weights that sum to one."""
+    """All pairs (m, 2), the wanted cosine of each, and weights that sum to one."""
     none = np.empty((0, 2))
     together, first = check_pairs(none if must_link is None else must_link, n, "must_link")
     apart, second = check_pairs(none if cannot_link is None else cannot_link, n, "cannot_link")
@@ -309,7 +309,7 @@ def _known(
 
 
 def _warn_of_absent(own: np.ndarray, pairs: np.ndarray, n_clusters: int) -> None:
-    """Warn of objects of pairs whose row of the embedding is zero."""
+    """Warn if objects of the given pairs have a zero row in the embedding."""
     absent = np.unique(pairs)[own[np.unique(pairs)] <= ABSENT]
     if absent.size:
         warn(
@@ -322,7 +322,7 @@ def _warn_of_absent(own: np.ndarray, pairs: np.ndarray, n_clusters: int) -> None
 def _of_projection(
     P: np.ndarray, pairs: np.ndarray, wanted: np.ndarray, weights: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """The cost for the projection P on the leading eigenvectors, and its derivative by P."""
+    """The cost, as a function of the projection P on the eigenvectors, and its derivative."""
     i, j = pairs.T
     there = np.minimum(P.diagonal()[i], P.diagonal()[j]) > ABSENT
     own = np.where(P.diagonal() > ABSENT, P.diagonal(), 1.0)
@@ -344,8 +344,8 @@ Cost = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
 def _embedded(
     W: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-    """Degrees d, the leading eigenvectors E (n, k) of A = D^-1/2 W D^-1/2, and the chain rule that
-    makes dJ/dW, d in A included, of dJ/dP for their projection P = E E'.
+    """Degrees d, the leading eigenvectors E (n, k) of A = D^-1/2 W D^-1/2, and a function that
+    turns dJ/dP for the projection P = E E' into dJ/dW (including the dependence of A on d).
     """
     degree = W.sum(axis=1)
     s = degree**-0.5
@@ -364,7 +364,7 @@ def _embedded(
 
 
 def spectral_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """J of ``labels`` (n,) in 0, ..., k - 1, all used, and dJ/dW for changes that keep symmetry."""
+    """J of ``labels`` (n,) in 0, ..., k - 1 (all used), and dJ/dW for symmetric changes of W."""
     k = int(labels.max()) + 1
     degree, E, chained = _embedded(W, k)
     Q = (labels[:, None] == np.arange(k)) * np.sqrt(degree)[:, None]
@@ -377,7 +377,7 @@ def spectral_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]
 
 
 def neighbor_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """Share of a random step along W that leaves its cluster, and its gradient: a smooth guide."""
+    """Chance that a random step along W leaves its cluster, and its gradient; a smooth guide."""
     W = W - np.diag(W.diagonal())
     same = labels[:, None] == labels
     degree = W.sum(axis=1) + 1e-300
@@ -390,7 +390,7 @@ def neighbor_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]
 def scale_gradient(
     cost: Cost, X: np.ndarray, labels: np.ndarray, log_scales: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """A cost of the Gaussian similarity and its gradient by the logarithms of the scales, (p,)."""
+    """A cost of the Gaussian similarity, and its gradient by the logarithms of the scales, (p,)."""
     scales = np.exp(log_scales)
     W = gaussian(X * scales, bandwidth=1.0)
     value, slope = cost(W, labels)

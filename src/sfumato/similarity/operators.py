@@ -1,4 +1,4 @@
-"""Similarities that are never formed: they only multiply."""
+"""Similarities as operators: they multiply but never form the matrix."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from ..array.memory import reserve
+from ..array.arrays import namespace
+from ..array.validation import reserve
+from ..numerics.operators import dtype_of
 
 
 class Factored(LinearOperator):
-    """The similarity  left @ right.T  as an operator; ``right`` is ``left`` unless given.
+    """The similarity  left @ right.T  as an operator; ``right`` defaults to ``left``.
 
     Parameters
     ----------
@@ -31,7 +33,7 @@ class Factored(LinearOperator):
     def __init__(self, factor: Any, right: Any = None) -> None:
         self.factor = factor
         self.right = factor if right is None else right
-        super().__init__(factor.dtype, (factor.shape[0], self.right.shape[0]))
+        super().__init__(dtype_of(factor), (factor.shape[0], self.right.shape[0]))
 
     def __matmul__(self, V: Any) -> Any:
         return self.factor @ (self.right.T @ V)
@@ -44,13 +46,13 @@ class Factored(LinearOperator):
 
     _transpose = _adjoint
 
-    def diagonal(self) -> np.ndarray:
+    def diagonal(self) -> Any:
         """The entries w_ii of a square similarity."""
         if sp.issparse(self.factor):
             return np.asarray(self.factor.multiply(self.right).sum(axis=1)).ravel()
-        return np.einsum("ij,ij->i", self.factor, self.right)
+        return namespace(self.factor).sum(self.factor * self.right, axis=1)
 
-    def toarray(self) -> np.ndarray:
+    def toarray(self) -> Any:
         """The matrix, if it fits."""
         what = "the explicit similarity matrix"
         reserve(self.shape, self.dtype, what, "use the operator itself, which only multiplies")

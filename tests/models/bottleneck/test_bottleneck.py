@@ -36,7 +36,7 @@ def small_table(seed):
     return counts
 
 
-@pytest.mark.parametrize("beta", [20.0, np.inf])
+@pytest.mark.parametrize("beta", [pytest.param(20.0, marks=pytest.mark.slow), np.inf])
 def test_passes_the_checks_of_scikit_learn(beta):
     expected = (
         EXPECTED

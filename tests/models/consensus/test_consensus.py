@@ -24,7 +24,7 @@ from sfumato import (
 from sfumato.datasets import make_gaussians
 from sfumato.engine.objects import present_rows
 from sfumato.metrics import adjusted_rand_index, matched_accuracy
-from sfumato.models.consensus import hard, published, solvers
+from sfumato.models.consensus import hard, solutions, solvers
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
 from sfumato.numerics import simplex
@@ -212,12 +212,12 @@ def test_explicit_sweeps_go_down_and_ignore_unseen_pairs(name):
     start = simplex.draw(rng, (30, 3))
     U, history = start, []
     for _ in range(20):
-        U, value = published.sweep(C, seen, U, name)
+        U, value = solutions.sweep(C, seen, U, name)
         history.append(value)
     assert np.all(np.diff(history) <= 1e-9 * history[0])
     other = start
     for _ in range(20):
-        other, _ = published.sweep(np.where(seen > 0, C, 0.123), seen, other, name)
+        other, _ = solutions.sweep(np.where(seen > 0, C, 0.123), seen, other, name)
     np.testing.assert_allclose(U, other, atol=1e-9)
     p = np.clip(U @ U.T, 1e-12, 1 - 1e-12)
     assert history[-1] == pytest.approx(np.sum(seen * LOSSES[name](C, p)), rel=1e-9)

@@ -11,7 +11,7 @@ from sklearn.mixture import GaussianMixture
 
 from sfumato import ClusteringEnsemble, EvidenceWarning
 from sfumato.engine.loop import progress
-from sfumato.models.consensus import members
+from sfumato.models.consensus import ensemble as partitions
 
 X, Y = make_blobs(120, centers=3, cluster_std=0.4, random_state=0)
 
@@ -92,9 +92,9 @@ def test_new_objects_get_the_labels_of_their_neighbours():
 def test_cut_gives_exactly_k_clusters_even_with_ties():
     grid = np.array([[i, j] for i in range(4) for j in range(4)], dtype=float)
     tree = linkage(grid, "single")
-    assert [len(np.unique(members.seeding.cut(tree, k))) for k in (1, 2, 7, 16)] == [1, 2, 7, 16]
+    assert [len(np.unique(partitions.seeding.cut(tree, k))) for k in (1, 2, 7, 16)] == [1, 2, 7, 16]
     tree = linkage(X, "average")
-    ours, theirs = members.seeding.cut(tree, 5), fcluster(tree, 5, "maxclust")
+    ours, theirs = partitions.seeding.cut(tree, 5), fcluster(tree, 5, "maxclust")
     assert len(set(zip(ours.tolist(), theirs.tolist(), strict=True))) == 5
 
 
@@ -122,13 +122,13 @@ def test_connected_clusters_bridge_no_gap():
 def test_clusters_are_split_where_near_objects_do_not_join_them():
     near = np.array([[1], [4], [3], [2], [0]])  # 4 joins 0 and 1, but is not in the sample
     sample = np.array([0, 1, 2, 3])
-    assert members._split(np.array([0, 0, 0, 1]), sample, near).tolist() == [0, 0, 1, 2]
-    assert members._split(np.array([0, 0, 0, 0]), sample, near[:, :0]).tolist() == [0, 1, 2, 3]
+    assert partitions._split(np.array([0, 0, 0, 1]), sample, near).tolist() == [0, 0, 1, 2]
+    assert partitions._split(np.array([0, 0, 0, 0]), sample, near[:, :0]).tolist() == [0, 1, 2, 3]
 
 
 def test_one_tree_gives_many_partitions(monkeypatch):
     calls = []
-    monkeypatch.setattr(members, "linkage", lambda *a: calls.append(1) or linkage(*a))
+    monkeypatch.setattr(partitions, "linkage", lambda *a: calls.append(1) or linkage(*a))
     ensemble = ClusteringEnsemble(
         9, algorithms="average", n_cuts=4, n_clusters=(2, 30), random_state=0
     ).fit(X)
@@ -169,7 +169,7 @@ def test_a_failing_member_is_recorded_and_skipped():
         L = ensemble.fit_transform(X)
     assert L.shape[1] + len(ensemble.failures_) == 12
     assert ensemble.failures_[0].algorithm == "Broken"
-    with pytest.raises(ValueError, match="none of the partitions"):
+    with pytest.raises(ValueError, match="none of the 3 runs"):
         ClusteringEnsemble(3, algorithms=Broken(), n_clusters=3).fit(X)
 
 

@@ -14,7 +14,7 @@ from sfumato.metrics import adjusted_rand_index
 from sfumato.models.consensus import graph
 from sfumato.models.consensus.evidence import factorize
 from sfumato.models.consensus.graph import fit_graph
-from sfumato.models.consensus.reading import Settings, fit_reader
+from sfumato.models.consensus.soft import Settings, fit_reader
 
 GROUPS = make_gaussians(300, 4, n_features=60, separation=8.0, random_state=0)
 X, Y = GROUPS.evidence, GROUPS.labels

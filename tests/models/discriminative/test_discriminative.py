@@ -47,7 +47,8 @@ def fitted():
     return X, c, DiscriminativeClustering(4, random_state=0, n_init=2).fit(X, c)
 
 
-@pytest.mark.parametrize("algorithm", ["map", pytest.param("online", marks=pytest.mark.slow)])
+@pytest.mark.slow  # tests/test_scikit_learn.py runs the checks with few starts
+@pytest.mark.parametrize("algorithm", ["map", "online"])
 def test_passes_the_checks_of_scikit_learn(algorithm):
     expected = (
         EXPECTED

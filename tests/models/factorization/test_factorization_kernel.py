@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from sfumato.array.arrays import native
-from sfumato.engine import acceleration, loop
+from sfumato.engine import loop
 from sfumato.models.factorization import kernel
 from sfumato.similarity import doubly_stochastic
 
@@ -188,10 +188,10 @@ def test_exact_coordinates_need_a_fifth_of_the_published_sweeps(seed):
         n_sweeps += 1
         return kernel.sweep(problem, True, state)
 
-    accelerated = acceleration.Extrapolation.accelerate(
+    accelerated = loop.Extrapolation.accelerate(
         step, partial(kernel.combine, problem), lambda mask, one, other: one if mask else other
     )
-    state, value = acceleration.Extrapolation(start), np.inf
+    state, value = loop.Extrapolation(start), np.inf
     while value > published.objective and n_sweeps < published.n_iter:
         state, value = accelerated(state)
     assert n_sweeps <= published.n_iter / 5

@@ -37,8 +37,6 @@ def test_it_is_the_bound_within_clusters():
     assert FuzzyCMeans(4).fit(X).fuzzifier_ == pytest.approx(slow(X, LABELS), rel=1e-6)
     full = FuzzyCMeans(4, metric="mahalanobis", random_state=0).fit(X)
     assert full.fuzzifier_ == pytest.approx(slow(X, LABELS, whiten=True), rel=1e-6)
-    manhattan = FuzzyCMeans(4, metric="manhattan", random_state=0, max_iter=20).fit(X)
-    assert manhattan.fuzzifier_ - 1.0 == pytest.approx((slow(X, LABELS) - 1.0) / 2, rel=1e-6)
 
 
 @pytest.mark.parametrize("excess", [-0.02, 0.02])
@@ -47,7 +45,7 @@ def test_two_centers_of_one_cloud_part_only_below_the_bound(rng, excess):
     cloud -= cloud.mean(axis=0)
     unit = cloud / np.linalg.norm(cloud, axis=1)[:, None]
     values, vectors = np.linalg.eigh(unit.T @ unit / len(unit))
-    m = fuzziness.fuzzifier_of(values[-1], 2) + excess
+    m = fuzziness.fuzzifier_of(values[-1]) + excess
     assert 1.0 < m < 2.0
     apart = 1e-4 * vectors[:, -1]
     state = kernel.State(np.stack([apart, -apart]))
@@ -58,13 +56,13 @@ def test_two_centers_of_one_cloud_part_only_below_the_bound(rng, excess):
     assert (factor < 1.0) == (excess > 0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(1, 9), st.integers(1, 4), st.integers(2, 40))
 def test_it_lies_between_the_value_of_round_clusters_and_two(seed, d, k, n):
     rng = np.random.default_rng(seed)
     cloud = rng.normal(size=(n, d)) * rng.gamma(1.0, size=d)
     m = fuzziness.choose(cloud - cloud.mean(axis=0), rng.gamma(1.0, size=n), k)
-    assert fuzziness.least(d, 2) - 1e-9 <= m <= 2.0
+    assert fuzziness.least(d) - 1e-9 <= m <= 2.0
 
 
 def test_units_rotations_and_offsets_do_not_matter(rng):

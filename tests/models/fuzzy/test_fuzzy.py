@@ -121,7 +121,7 @@ def test_units_and_offsets_do_not_matter(scale, shift, dtype):
     np.testing.assert_allclose(moved, reference, atol=1e-8 if dtype == np.float64 else 2e-3)
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "mahalanobis", "manhattan"])
+@pytest.mark.parametrize("metric", ["euclidean", "mahalanobis", "gaussian"])
 @pytest.mark.parametrize("noise", [None, 2.0])
 def test_clusters_come_by_size_whatever_the_order_of_the_objects(metric, noise):
     rng = np.random.default_rng(0)
@@ -335,7 +335,7 @@ def test_a_fuzzifier_of_one_is_k_means(form, rng):
     np.testing.assert_array_equal(model.predict(form(X)), model.labels_)
 
 
-@pytest.mark.parametrize("metric", ["manhattan", "cosine", "mahalanobis"])
+@pytest.mark.parametrize("metric", ["gaussian", "mahalanobis"])
 def test_a_fuzzifier_of_one_is_hard_in_every_metric(metric):
     X = make_blobs(90, centers=[[0, 9], [9, 0], [9, 9]], random_state=0)[0]
     U = FuzzyCMeans(3, fuzzifier=1.0, metric=metric, random_state=0).fit(X).memberships_

@@ -72,7 +72,7 @@ def test_a_point_on_centers_shares_its_weight_among_them():
         np.testing.assert_allclose(U[0], [0.5, 0.5, 0.0], atol=1e-4 if m > 2 else 1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.floats(1.001, 300.0), st.booleans())
 def test_rows_lie_on_the_simplex_for_any_fuzzifier(seed, fuzzifier, single):
     X, C, _ = block(seed)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato import PairwiseProbabilisticClustering
-from sfumato.models.pairwise.setup import split_bound
+from sfumato.models.pairwise.estimator import split_bound
 
 
 def block_model(n=60, noise=0.1, seed=0):

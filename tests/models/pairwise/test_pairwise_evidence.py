@@ -9,12 +9,11 @@ import pytest
 import scipy.sparse as sp
 
 from sfumato import EvidenceWarning, PairwiseProbabilisticClustering, SpectralClustering
-from sfumato.engine import acceleration, loop
+from sfumato.engine import loop
 from sfumato.engine.similarity_evidence import Evidence
 from sfumato.metrics import adjusted_rand_index
-from sfumato.models.pairwise import evidence as forms
-from sfumato.models.pairwise import kernel, setup
-from sfumato.models.pairwise.evidence import Pairs
+from sfumato.models.pairwise import estimator, kernel, panels, solve
+from sfumato.models.pairwise.panels import Pairs
 from sfumato.numerics import simplex
 
 MODELS = pytest.mark.parametrize("model", [PairwiseProbabilisticClustering, SpectralClustering])
@@ -40,12 +39,11 @@ def slow(W, U, a, v, exclude, linked=None):
 @pytest.mark.parametrize("exclude", [True, False])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "factor", "sparse factor"])
 def test_weighted_and_linked_sweeps_go_down_and_report_the_double_sum(
-    rng, kind, exclude, by, dtype, monkeypatch
+    rng, kind, exclude, by, dtype
 ):
-    if by == "panels":  # as arrays of other libraries go
-        if "sparse" in kind:
-            pytest.skip("sparse similarities are SciPy's, which go by rows")
-        monkeypatch.setattr(forms, "takes", lambda W: False)
+    if by == "panels" and "sparse" in kind:  # as arrays of other libraries go
+        pytest.skip("sparse similarities are SciPy's, which go by rows")
+    step = panels.step if by == "panels" else kernel.coordinate_step
     factor = rng.random((25, 3))
     W = factor @ factor.T
     given, narrow = W.astype(dtype), factor.astype(dtype)
@@ -66,7 +64,7 @@ def test_weighted_and_linked_sweeps_go_down_and_report_the_double_sum(
     state = kernel.start(problem, simplex.draw(rng, (25, 2, 3)))
     kept, last = state.U[9].copy(), np.inf
     for _ in range(8):
-        state, f = kernel.coordinate_step(problem, state)
+        state, f = step(problem, state)
         assert (f <= last * (1 + rounding / 10)).all()
         last = f
         for run in range(2):
@@ -76,19 +74,15 @@ def test_weighted_and_linked_sweeps_go_down_and_report_the_double_sum(
 
 
 @pytest.mark.parametrize("dense", [True, False])
-def test_sweeps_by_rows_and_by_panels_reach_the_same_minimum(rng, dense, monkeypatch):
+def test_sweeps_by_rows_and_by_panels_reach_the_same_minimum(rng, dense):
     factor = rng.random((60, 4))
     W = kernel.Explicit(factor @ factor.T) if dense else kernel.Low(factor)
     problem = kernel.Problem(W, True, None)
     U = simplex.draw(rng, (60, 1, 4))
     found = []
-    for by in ("rows", "panels"):
-        if by == "panels":
-            monkeypatch.setattr(forms, "takes", lambda W: False)
-        step = acceleration.Extrapolation.accelerate(
-            partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
-        )
-        begin = acceleration.Extrapolation(kernel.start(problem, U))
+    for sweep in (kernel.coordinate_step, panels.step):
+        step = loop.Extrapolation.accelerate(partial(sweep, problem), kernel.combine, kernel.select)
+        begin = loop.Extrapolation(kernel.start(problem, U))
         found.append(loop.iterate(step, begin, max_iter=3000, tol=1e-13).objective[0])
     assert found[0] == pytest.approx(found[1], rel=1e-6)
 
@@ -101,7 +95,7 @@ def test_weights_of_pairs_against_the_double_sum(rng):
     state = kernel.start(problem, simplex.draw(rng, (len(W), 2, 3)))
     last = np.inf
     for _ in range(6):
-        state, f = kernel.coordinate_step(problem, state)
+        state, f = panels.step(problem, state)
         assert (f <= last + 1e-9).all()
         last = f
         for run in range(2):
@@ -232,7 +226,7 @@ def test_negative_similarities_by_rounding_and_by_sign(model, blobs):
 
 def test_of_objects_averages_given_starts():
     U = np.array([[[1.0, 0.0]], [[0.0, 1.0]], [[0.0, 1.0]]])
-    found = setup.of_objects(U, np.array([0, 0, 1]), 2)
+    found = solve.of_objects(U, np.array([0, 0, 1]), 2)
     np.testing.assert_allclose(found[:, 0], [[0.5, 0.5], [0.0, 1.0]])
 
 
@@ -276,7 +270,7 @@ def test_a_link_becomes_a_pair_with_its_weight():
     W, pairs = np.array([[1.0, 0.4], [0.4, 2.0]]), np.array([[1.0, 0.5], [0.5, 1.0]])
     for sign, similarity in ((6.0, 2.0), (-6.0, 0.0)):
         links = sp.csr_array(np.array([[0.0, sign], [sign, 0.0]]))
-        found = setup._as_pairs(Evidence(W, None, pairs, None)._replace(extra=links))
+        found = estimator._as_pairs(Evidence(W, None, pairs, None)._replace(extra=links))
         np.testing.assert_array_equal(found.W, [[1.0, similarity], [similarity, 2.0]])
         np.testing.assert_array_equal(found.pairs, [[1.0, 3.0], [3.0, 1.0]])  # 6 over the largest
         assert found.extra is None

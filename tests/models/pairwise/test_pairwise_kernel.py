@@ -8,9 +8,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 from sfumato.array.arrays import to_numpy
-from sfumato.engine import acceleration, loop
-from sfumato.models.pairwise import evidence as forms
-from sfumato.models.pairwise import gradient, kernel
+from sfumato.engine import loop
+from sfumato.models.pairwise import gradient, kernel, panels
 from sfumato.numerics import simplex
 
 
@@ -63,12 +62,12 @@ def test_every_kind_of_similarity_reaches_the_same_minimum(rng, exclude, scale):
             step, state = partial(gradient.gradient_step, problem), gradient.start(problem, begin)
             found[kind] = float(loop.iterate(step, state, max_iter=3000, tol=1e-13).objective[0])
         else:
-            step = acceleration.Extrapolation.accelerate(
+            step = loop.Extrapolation.accelerate(
                 partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
             )
             run = loop.iterate(
                 step,
-                acceleration.Extrapolation(kernel.start(problem, begin)),
+                loop.Extrapolation(kernel.start(problem, begin)),
                 max_iter=2000,
                 tol=1e-13,
             )
@@ -80,11 +79,12 @@ def test_every_kind_of_similarity_reaches_the_same_minimum(rng, exclude, scale):
 def test_steps_never_raise_the_objective_and_stay_on_the_simplex(rng, exclude):
     W = rng.random((50, 50))
     W = W + W.T
-    problem = kernel.Problem(kernel.Explicit(W, n_panels=3), exclude, None)
+    problem = kernel.Problem(kernel.Explicit(W), exclude, None)
     implicit = kernel.Problem(kernel.Implicit(W), exclude, None)
     U = simplex.draw(rng, (50, 2, 4))
     for step, state in (
         (partial(kernel.coordinate_step, problem), kernel.start(problem, U)),
+        (partial(panels.step, problem), kernel.start(problem, U)),
         (partial(kernel.baum_eagon_step, problem), kernel.start(problem, U)),
         (partial(gradient.gradient_step, implicit), gradient.start(implicit, U)),
     ):
@@ -92,6 +92,18 @@ def test_steps_never_raise_the_objective_and_stay_on_the_simplex(rng, exclude):
         assert np.all(np.diff(run.history, axis=0) <= 1e-9 * np.square(W).sum())
         np.testing.assert_allclose(run.state.U.sum(axis=2), 1, atol=1e-12)
         assert run.state.U.min() >= 0
+
+
+def test_the_product_that_gradient_steps_carry_along_is_computed_anew_now_and_then(rng):
+    W = similarity(rng)
+    problem = kernel.Problem(kernel.Implicit(W), False, None)
+    state, ages = gradient.start(problem, simplex.draw(rng, (40, 2, 3))), []
+    for _ in range(26):
+        state, _ = gradient.gradient_step(problem, state)
+        ages.append(state.age)
+        exact = np.tensordot(W, state.U, axes=1)
+        np.testing.assert_allclose(state.product, exact, atol=1e-10 * np.abs(exact).max())
+    assert ages == [*range(1, 25), 0, 1]
 
 
 @pytest.mark.parametrize("exclude", [False, True])
@@ -143,15 +155,14 @@ def test_printed_denominator_drifts_and_the_row_sum_does_not(rng):
     assert np.abs(state.U.sum(axis=2) - 1).max() < 1e-14
 
 
-def test_sweeps_by_panels_run_on_every_array_library(array, rng, monkeypatch):
-    monkeypatch.setattr(forms, "takes", lambda W: False)
+def test_sweeps_by_panels_run_on_every_array_library(array, rng):
     W, U = similarity(rng, 20), simplex.draw(rng, (20, 1, 3))
     values = []
     for make in (np.array, array):
         problem = kernel.Problem(kernel.Explicit(make(W)), True, None)
         state = kernel.start(problem, make(U))
         for _ in range(100):
-            state, f = kernel.coordinate_step(problem, state)
+            state, f = panels.step(problem, state)
         values.append(f[0])
         np.testing.assert_allclose(to_numpy(state.U).sum(axis=2), 1, atol=1e-12)
     assert values[0] == pytest.approx(values[1], rel=1e-5)

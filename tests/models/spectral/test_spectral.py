@@ -253,3 +253,17 @@ def test_score_is_of_the_objects_given():
     assert model.score(X[::2]) == pytest.approx(
         1 - left / np.square(Z - Z.mean(axis=0)).sum(), abs=0.05
     )
+
+
+def test_pairs_of_little_weight_are_filled_with_what_their_objects_have_on_average():
+    """As in independence: the product of two means of rows over the mean of all."""
+    W = block_stochastic()[0]
+    rng = np.random.default_rng(0)
+    trust = np.triu(rng.choice([0.0, 0.5, 1.0], size=W.shape), 1)
+    trust += trust.T + np.eye(len(W))
+    mean = np.array([np.average(row, weights=t) for row, t in zip(W, trust, strict=True)])
+    expected = np.outer(mean, mean) / np.average(W, weights=trust)
+    filled = trust * W + (1 - trust) * expected
+    model = precomputed(5)
+    found = model.fit(W, pair_weight=3 * trust).memberships_
+    np.testing.assert_allclose(found, model.fit(filled).memberships_, atol=1e-9)

@@ -9,16 +9,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array.docs import documented
-from ...array.memory import InputSize
 from ...array.rows import Rows
 from ...array.types import Array, ArrayLike, RandomState
-from ...array.validation import check_number, check_weights
+from ...array.validation import InputSize, check_number, check_weights
 from ...array.warn import warn
 from ...data.features import check_features, refuse_tensors
 from ...engine import loop
-from ...engine.acceleration import climb
 from ...engine.base import InductiveClusterer
 from ...engine.clusterer import plain_features
+from ...engine.loop import climb
 from ...numerics import contingency
 from ...numerics.distances import largest_first
 from ...selection.automatic import AutomaticClusters
@@ -29,25 +28,24 @@ __all__ = ["InformationBottleneck"]
 
 @documented
 class InformationBottleneck(AutomaticClusters, InductiveClusterer):
-    """Clusters of the rows of a table of counts that keep the information of the rows about the
-    columns.
+    """Clusters of the rows of a table of counts that keep the information about its columns.
 
-    Rows are objects x (documents, cells), columns are what they are described by (words, genes,
-    classes). Minimises I(X;V) - beta I(C;V): the information that clusters keep about the objects,
-    against the information they have about the columns.
+    Rows are objects x (documents, cells) and columns describe them (words, genes, classes).
+    Minimises I(X;V) - beta I(C;V): the information that clusters keep about the objects, against
+    the information they keep about the columns.
 
     Parameters
     ----------
     %(automatic)s
     beta : float, default 20.0
-        Trade-off: nats of compression that a nat of relevance is worth. Memberships become harder
-        as it grows. ``np.inf`` gives hard clusters by the sequential algorithm.
+        Trade-off between relevance and compression. Memberships become harder as it grows;
+        ``np.inf`` gives hard clusters by the sequential algorithm.
     anneal : bool, default True
-        Let beta grow from 1 to its value, each solution starting the next.
+        Increase beta from 1 to its value, where each solution starts the next.
     n_init : int, default 4
-        Starts.
+        Number of starts; the best is kept.
     max_iter : int, default 1000
-        Iterations at each beta; sweeps of the sequential algorithm.
+        Largest number of iterations at each beta, or of sweeps of the sequential algorithm.
     tol : float, default 1e-9
         Change of the objective, in nats, at which to stop.
     random_state : int, Generator or None
@@ -58,19 +56,19 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
     relevance_, compression_ : float
         I(C;V) and I(X;V) in nats.
     information_ : float
-        I(X;C), the most that ``relevance_`` could be.
+        I(X;C), the upper bound of ``relevance_``.
     distortion_ : float
-        Expected Kullback-Leibler distortion of the rows by their clusters, in nats:
+        Expected Kullback-Leibler divergence between rows and their clusters, in nats:
         sum_x p(x) sum_v p(v|x) KL(q(c|x) | p(c|v)), which is ``information_ - relevance_``.
     information_curve_ : array of shape (n_levels, 3)
-        beta, compression and relevance of the best solution met at each beta of the annealing: a
+        beta, compression and relevance of the best solution found at each beta of the annealing; a
         concave curve.
     weights_ : array of shape (n_clusters,)
         p(v).
     class_distributions_ : array of shape (n_clusters, n_columns)
         p(c|v).
     memberships_, labels_, n_clusters_, objective_, history_, n_iter_, converged_
-        As in every estimator; ``objective_`` is compression - beta * relevance, and - relevance for
+        As in every estimator; ``objective_`` is compression - beta * relevance, and -relevance for
         an infinite beta.
 
     References
@@ -111,7 +109,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _streams(self) -> bool:
-        return False  # the shares of the rows are made of the whole table
+        return False  # row shares need the whole table
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
@@ -141,7 +139,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         yield from super()._smaller_alternatives(size)
 
     def _distributions(self, X: Any) -> tuple[Any, np.ndarray]:
-        """q(c|x) of rows of counts, zero for a row without counts, and their totals, relative to
+        """Distributions q(c|x) of rows of counts (zero for empty rows), and row totals relative to
         the largest count.
         """
         values = X.data if sp.issparse(X) else X
@@ -156,7 +154,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         return _divided(Q, totals), totals
 
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
-        """Square roots of the shares, whose Euclidean distance is Hellinger's."""
+        """Square roots of the shares; their Euclidean distance is the Hellinger distance."""
         counts = plain_features(evidence)
         if counts is None:
             return None, ""
@@ -186,12 +184,12 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         first, step = state, self._step(rows)
         limits: dict[str, Any] = {"max_iter": self.max_iter, "relative_to": 1.0}
         for beta in self._levels():
-            # A little of the start is mixed in, so that clusters that coincide can separate again.
+            # A little of the start is mixed in, so that coinciding clusters can separate again.
             weights, distributions = (
                 0.98 * a + 0.02 * b for a, b in zip(state[:2], first[:2], strict=True)
             )
             state = kernel.Bottleneck(weights, distributions, beta)
-            # Solutions on the way only start the next one.
+            # Intermediate solutions only start the next one.
             tol = self.tol if beta == self.beta else max(self.tol, 1e-6)
             run = climb(step, state, kernel.pack, kernel.unpack, larger=False, tol=tol, **limits)
             state = run.state
@@ -199,7 +197,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         return run
 
     def _levels(self) -> np.ndarray:
-        """Values of beta, each at most half as large again as the one before."""
+        """Values of beta, each at most 1.5 times the one before."""
         beta = float(self.beta)
         if not self.anneal or beta <= 1:
             return np.array([beta])
@@ -256,16 +254,16 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
             )
 
     def _curve(self) -> np.ndarray:
-        """For every beta of the annealing the best of all solutions met, whatever their start."""
+        """For every beta of the annealing, the best of all solutions found from any start."""
         if np.isinf(self.beta):
             return np.array([[np.inf, self.compression_, self.relevance_]])
-        # (0, 0) is the solution with one cluster, which is always possible.
+        # (0, 0) is the solution with one cluster, which always exists.
         betas, met = self._levels(), np.array([*self._visited, (0.0, 0.0)])
         best = (met[:, 0] - betas[:, None] * met[:, 1]).argmin(axis=1)
         return np.column_stack([betas, met[best]])
 
     def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> np.ndarray:
-        """Memberships of new rows of counts, by the rule that made those of the fitted ones.
+        """Memberships of new rows of counts, by the same rule as for the fitted ones.
 
         Parameters
         ----------
@@ -276,8 +274,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         Returns
         -------
         memberships : array of shape (n_new, n_clusters)
-            A row without counts gets the cluster weights, alone or among others; with ``beta=inf``
-            it goes to the first cluster.
+            A row without counts gets the cluster weights; with ``beta=inf``, the first cluster.
         """
         self._check_fitted()
         refuse_tensors(self, X)
@@ -289,7 +286,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
     def score(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Minus the objective of rows of counts (n_new, n_columns) at the fitted clusters, in nats:
+        """Minus the objective of rows of counts (n_new, n_columns) at the fitted clusters, in nats;
         higher is better.
         """
         self._check_fitted()
@@ -311,7 +308,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
 
 
 def _divided(X: Any, divisor: np.ndarray) -> Any:
-    """Rows of ``X`` divided each by its own number, where that is not 0."""
+    """Each row of ``X`` divided by its own number; rows with divisor 0 do not change."""
     divisor = np.where(divisor > 0, divisor, 1.0)
     if not sp.issparse(X):
         return X / divisor[:, None]
@@ -320,7 +317,7 @@ def _divided(X: Any, divisor: np.ndarray) -> Any:
 
 
 def _mass(X: Any, totals: np.ndarray, sample_weight: ArrayLike | None) -> np.ndarray:
-    """p(x), in proportion to the total of each row and its weight."""
+    """p(x), proportional to the total of each row times its weight."""
     with np.errstate(over="ignore"):
         weights = check_weights(sample_weight, X, any_size=True)
     if not totals.any():

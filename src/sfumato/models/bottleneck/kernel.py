@@ -8,9 +8,9 @@ memberships p(v|x):
 
     p(v|x) = p(v) exp(beta sum_c q(c|x) log p(c|v)) / Z(x),    p(v, c) = sum_x p(x) p(v|x) q(c|x)
 
-Each line minimises F over its own left side, and after the first  F = - sum_x p(x) log Z(x) - beta
-H(C):  a sum over row blocks that never rises. For beta = infinity, I(C;V) is maximised over hard
-clusters by moving one object at a time to where it costs least.
+Each line minimises F over its left side, and after the first, F = - sum_x p(x) log Z(x) - beta
+H(C): a sum over row blocks that never rises. For beta = infinity, I(C;V) is maximised over hard
+clusters by moving single objects to the cluster with the lowest cost.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Bottleneck(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """p(v, c) of a block (k, classes), and its share of - sum_x p(x) log Z(x)."""
+    """p(v, c) of a block (k, classes), and its part of - sum_x p(x) log Z(x)."""
 
     joint: np.ndarray
     objective: float
 
 
 def _scores(Q: Array, state: Bottleneck) -> np.ndarray:
-    """sum_c q(c|x) log p(c|v): minus the divergence of x from v, up to a term of x alone."""
+    """sum_c q(c|x) log p(c|v): minus the divergence of x from v, up to a term that depends on x."""
     return np.asarray(Q @ np.log(np.maximum(state.distributions, TINY)).T)
 
 
@@ -55,7 +55,7 @@ def assign(Q: Array, state: Bottleneck) -> tuple[np.ndarray, np.ndarray]:
 
 
 def nearest(Q: Array, state: Bottleneck) -> np.ndarray:
-    """One-hot memberships in the cluster of least divergence; empty clusters take no object."""
+    """One-hot memberships in the cluster of smallest divergence; empty clusters get no object."""
     scores = np.where(state.weights > 0, _scores(Q, state), -np.inf)
     return np.eye(len(state.weights))[scores.argmax(axis=1)]
 
@@ -73,17 +73,17 @@ def joint(Y: np.ndarray, Q: Array, mass: np.ndarray) -> np.ndarray:
 
 
 def update(table: np.ndarray, beta: float) -> Bottleneck:
-    """The state of a joint table p(v, c)."""
+    """The state that follows from a joint table p(v, c)."""
     return Bottleneck(table.sum(axis=1) / table.sum(), normalize(table), beta)
 
 
 def pack(state: Bottleneck) -> np.ndarray:
-    """The state as one vector of logarithms, free of constraints."""
+    """The state as one vector of logarithms, without constraints."""
     return np.log(np.maximum(np.column_stack([state.weights, state.distributions]), TINY)).ravel()
 
 
 def unpack(vector: np.ndarray, like: Bottleneck) -> Bottleneck:
-    """The state of a vector of logarithms."""
+    """The state that ``pack`` turned into a vector."""
     logs = vector.reshape(len(like.weights), -1)
     return Bottleneck(softmax(logs[:, 0].copy())[0], softmax(logs[:, 1:].copy())[0], like.beta)
 
@@ -102,11 +102,11 @@ def compression(Y: np.ndarray, mass: np.ndarray, weights: np.ndarray) -> float:
 def sequential(
     Q: np.ndarray, mass: np.ndarray, labels: np.ndarray, k: int
 ) -> tuple[np.ndarray, float]:
-    """Labels after each object in turn was put where it costs least, and their I(C;V).
+    """Labels after moving each object in turn to the cheapest cluster, and their I(C;V).
 
-    I(C;V) = H(C) + sum_v phi(v)  with  phi(v) = sum_c p(v, c) log p(v, c) - p(v) log p(v),  so that
-    x belongs where  phi(v) - phi(v + x) is least. Only the classes that x has change. An object
-    alone in its cluster stays.
+    I(C;V) = H(C) + sum_v phi(v) with phi(v) = sum_c p(v, c) log p(v, c) - p(v) log p(v), so x
+    belongs to the cluster with the smallest phi(v) - phi(v + x). Only the classes of x change. An
+    object that is alone in its cluster stays.
     """
     T = sp.csr_array(Q * mass[:, None] if isinstance(Q, np.ndarray) else Q.multiply(mass[:, None]))
     labels = labels.copy()
@@ -119,14 +119,14 @@ def sequential(
         support, own = T.indices[entries], T.data[entries]
         home, weight = labels[x], own.sum()
         part = table[support]
-        # Subtracting what was added before may leave a rounding error below zero.
+        # Subtracting what was added may leave a negative rounding error.
         part[:, home] = np.maximum(part[:, home] - own, 0.0)
         sizes[home] = max(sizes[home] - weight, 0.0)
         joined, grown = part + own[:, None], sizes + weight
         cost = (xlogy(part, part) - xlogy(joined, joined)).sum(axis=0)
         cost += xlogy(grown, grown) - xlogy(sizes, sizes)
         to = int(cost.argmin())
-        # A move must gain more than rounding, or sweeps might never end.
+        # The gain must exceed rounding errors, or sweeps might never end.
         labels[x] = to if cost[to] < cost[home] - 1e-13 * weight else home
         part[:, labels[x]] = joined[:, labels[x]]
         sizes[labels[x]] = grown[labels[x]]
@@ -135,13 +135,14 @@ def sequential(
 
 
 def seeds(Q: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """k distributions to start from.
+    """Starting distributions (k, classes).
 
-    Rows of ``Q``, each drawn far (in divergence) from those before it, mixed with the mean of all.
+    They are rows of ``Q``, each drawn far (in divergence) from those before it, mixed with the mean
+    of all rows.
     """
     key = np.asarray(Q @ np.random.default_rng(0).normal(size=Q.shape[1]))
     order = np.argsort(key, kind="stable")
-    Q, mass = Q[order], mass[order]  # the same seeds whatever the order of the objects
+    Q, mass = Q[order], mass[order]  # the same seeds for any order of the objects
     mean = np.asarray(mass @ Q) / mass.sum()
     own = np.asarray(row_entropies(Q))
     chosen: list[np.ndarray] = []
@@ -152,7 +153,7 @@ def seeds(Q: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.nd
         if reach[-1] > 0:
             x = int(np.searchsorted(reach, rng.random() * reach[-1], side="right"))
         row = Q[[min(x, Q.shape[0] - 1)]]
-        # Mixed with the mean, so that no class has probability zero in a seed.
+        # Mixed with the mean, so that no class has probability zero.
         chosen.append(0.5 * mean + 0.5 * np.asarray(row.toarray() if sp.issparse(row) else row)[0])
         found = -own - np.asarray(Q @ np.log(np.maximum(chosen[-1], TINY)))
         divergence = np.maximum(found if len(chosen) == 1 else np.minimum(divergence, found), 0.0)
@@ -160,7 +161,7 @@ def seeds(Q: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.nd
 
 
 def row_entropies(Q: Any) -> np.ndarray:
-    """H(q(c|x)) of every row, dense or sparse."""
+    """Entropy H(q(c|x)) of every row, dense or sparse."""
     if sp.issparse(Q):
         logs = Q.copy()
         logs.data = xlogy(Q.data, Q.data)

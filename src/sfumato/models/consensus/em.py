@@ -1,4 +1,4 @@
-"""Small Gaussian mixtures as members of an ensemble, and the numbers that steer the consensus.
+"""Gaussian mixtures as members of an ensemble, and the numbers that steer the consensus.
 
 Expectation and maximisation, and the posteriors of many mixtures at once:
 
@@ -20,6 +20,11 @@ relative to that Gaussian,
 
 and  t ~ N(-K^(-1)g, K^(-1))  given what was seen, from which the expected sums of z(y) follow
 (Ghahramani and Jordan 1994). Without holes K is 1 and g is 0.
+
+Beside these small mixtures there are some of about as many Gaussians as there are clusters, their
+families chosen by BIC. They see ellipses, and few objects in many features, which small mixtures
+with full covariances do not. They come from the search of ``GaussianMixture`` in whitened
+coordinates; written as coefficients of z(y) they are evidence of the same form.
 """
 
 from __future__ import annotations
@@ -31,9 +36,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...array.arrays import asarray_like, is_numpy, namespace, native
-from ...array.types import Weights
+from ...array.rows import one_blas_thread
+from ...array.types import Array, Weights
+from ...engine.component import Fit
+from ...engine.search import Objects, choose, fit_all
 from ...numerics import distances, seeding
+from ...numerics.axes import Axes, by_radius
 from ...numerics.holes import Gaps
+from ..gaussian import GaussianMixture
+from .ensemble import Failure
 
 MAX_STEPS = 60  # and TOLERANCE (per object): members need to be different, not to be converged
 TOLERANCE = 1e-4
@@ -263,3 +274,68 @@ def maximize(sums: np.ndarray, d: int) -> np.ndarray:
 def _prior(k: int, d: int) -> float:
     """a K^(-2/d) above."""
     return TUNING.prior * k ** (-2.0 / d)
+
+
+class Stock(NamedTuple):
+    """What members are fitted to: whitened coordinates (s, d), those of seeds, weights, gaps."""
+
+    Y: np.ndarray
+    R: np.ndarray
+    mass: Weights
+    gaps: Gaps | None = None
+
+    @classmethod
+    def of(cls, points: Array, axes: Axes, mass: Weights) -> Stock:
+        """Objects in an order that no mixing of features changes."""
+        Y, gaps = axes.seen(points)
+        order = by_radius(Y)
+        own = None if mass is None else mass[order]
+        return cls(Y[order], Y[order] @ axes.near, own, None if gaps is None else gaps.take(order))
+
+    def take(self, rows: np.ndarray) -> Stock:
+        """Some of the objects."""
+        mass = None if self.mass is None else self.mass[rows]
+        gaps = None if self.gaps is None else self.gaps.take(rows)
+        return Stock(self.Y[rows], self.R[rows], mass, gaps)
+
+
+def attempt(stock: Stock, n: int, sizes: tuple[int, int], seed: int) -> Any:
+    """Coefficients of a mixture of ``n`` random objects, or what went wrong: the others go on."""
+    rng = np.random.default_rng(seed)
+    own = stock.take(np.sort(rng.permutation(len(stock.Y))[:n]))
+    try:
+        k = int(rng.integers(sizes[0], sizes[1] + 1))
+        return fit_mixture(Seen.of(own.Y, own.mass, own.gaps), own.R, k, rng)
+    except (ArithmeticError, np.linalg.LinAlgError) as error:
+        return Failure("Gaussian mixture", f"{type(error).__name__}: {error}")
+
+
+def family_mixtures(stock: Stock, k: int, seed: int) -> list[np.ndarray]:
+    """Coefficients (q, Q) of mixtures of k, 1.5 k and 2 k components; empty where all collapse."""
+    few = stock.take(np.arange(0, len(stock.Y), -(-len(stock.Y) // TUNING.most_in_families)))
+    sizes = sorted({int(np.ceil(times * k)) for times in TUNING.multiples})
+    data = Objects.of(few.Y, few.mass)
+    model = GaussianMixture(k, n_init=2, max_iter=200, tol=1e-4)
+    # Members need not be the best mixtures: answers are no worse without the longer search.
+    plan = model._plan(data, seed, fixed=False)
+    sample = plan.sample(data)
+    plan = plan._replace(thorough=False, sample=lambda _: sample)
+    most = min(max(k, len(few.Y) // 5), len(few.Y))
+    with one_blas_thread():
+        best = [choose(fit_all(data, [size], plan), "bic") for size in sizes if size <= most]
+    return [_coefficients(fit) for fit in best if np.isfinite(fit.candidate.bic)]
+
+
+def _coefficients(fit: Fit) -> np.ndarray:
+    """log pi_j N(y) as coefficients (k, Q) of z(y)."""
+    component: Any = fit.likelihood.component
+    mu = component.coordinates.outer(fit.run.state.means)
+    d = mu.shape[1]
+    covariances = component.outer_covariances(fit.run.state)  # (k, d, d) for families by name
+    precisions = np.linalg.inv(covariances)
+    linear = np.einsum("jab,jb->ja", precisions, mu)
+    level = np.linalg.slogdet(covariances)[1] + np.sum(linear * mu, axis=1) + d * np.log(2 * np.pi)
+    constant = np.log(np.maximum(fit.run.state.weights, np.finfo(float).tiny)) - 0.5 * level
+    square = -precisions
+    square[:, np.arange(d), np.arange(d)] *= 0.5
+    return np.hstack([constant[:, None], linear, distances.pack(square)])

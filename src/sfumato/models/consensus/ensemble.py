@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from scipy.cluster.hierarchy import linkage
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ...array.memory import InputSize, require
+from ...array.arrays import native
 from ...array.rows import _controller, in_threads
-from ...array.types import Array, ArrayLike
-from ...array.validation import as_generator, check_number, refuse_subnormal
+from ...array.types import Array, ArrayLike, Estimator, Weights
+from ...array.validation import InputSize, as_generator, check_number, refuse_subnormal, require
 from ...array.warn import warn
 from ...data.features import check_features, refuse_tensors
 from ...engine import loop
 from ...engine.objects import distinct_rows, object_weights
-from .members import LINKAGES, Failure, Plan, attempt, label, range_of
+from ...numerics import seeding
 
 ALIASES = {
     "SL": ("single",),
@@ -33,6 +38,8 @@ ALIASES = {
 # Number of near objects that are searched for one that a partition has seen, whose label a new
 # object takes
 NEIGHBORS = 10
+LINKAGES = ("single", "complete", "average", "ward")
+LINKAGE_OBJECTS = 5000  # a tree of more objects would need more than 100 MB of distances
 
 
 class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -140,9 +147,9 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         given = check_features(self, X, reset=True)
         refuse_subnormal(given, "X")
         objects = distinct_rows(given, object_weights(sample_weight, given))
-        X = given if objects.group is None else given[objects.first()]
-        self._frame = _Frame.of(X)
-        X = self._frame(X)
+        # Partitions do not depend on it, rounding does.
+        self._origin: Any = 0 if sp.issparse(given) else given.mean(axis=0, dtype=np.float64)
+        X = self._centred(given if objects.group is None else given[objects.first()])
         jobs = self._jobs(as_generator(self.random_state))
         # With more objects clusters of k-means are small beside any gap, and the graph would be
         # large.
@@ -210,27 +217,15 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def _run(self, function: Any, arguments: list[tuple[Any, ...]]) -> Any:
         """Results in order, from threads that keep to one core each."""
-        tasks = [(function, *each) for each in arguments]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            for done, result in enumerate(in_threads(_on_one_core, tasks, None), 1):
+            for done, result in enumerate(in_threads(function, arguments, None), 1):
                 loop.tell(done, len(arguments), math.nan)
                 yield result
 
     def _keep(self, X: Array, results: list[Any]) -> None:
-        self.failures_ = [result for result in results if isinstance(result, Failure)]
-        if self.failures_:
-            name, message = self.failures_[0]
-            if len(self.failures_) == len(results):
-                raise ValueError(
-                    f"none of the partitions could be made; the first, by {name}, failed with: "
-                    f"{message}"
-                )
-            warn(
-                f"{len(self.failures_)} partitions could not be made and are left out; the first, "
-                f"by {name}, failed with: {message}"
-            )
-        pairs = [pair for result in results if not isinstance(result, Failure) for pair in result]
+        parts, self.failures_ = sound(results, "runs")
+        pairs = [pair for part in parts for pair in part]
         self.members_ = [member for member, _ in pairs]
         self.labelings_ = np.stack([labels for _, labels in pairs], axis=1)
         self._neighbors = None
@@ -252,7 +247,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         """
         check_is_fitted(self)
         refuse_tensors(self, X)
-        X = self._frame(check_features(self, X, reset=False))
+        X = self._centred(check_features(self, X, reset=False))
         near = self._neighbors
         nearest = None if near is None else near.kneighbors(X, return_distance=False)
         known = zip(self.members_, self._object_labels.T, strict=True)
@@ -262,9 +257,14 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             labels[:, column] = result
         return labels
 
+    def _centred(self, X: Any) -> Any:
+        if np.ndim(self._origin) == 0:
+            return X
+        return (X.toarray() if sp.issparse(X) else X) - self._origin.astype(X.dtype)
+
     def _label(self, X: np.ndarray, member: int) -> np.ndarray:
         """Labels of new objects by one partition that has centers."""
-        return label(self._frame(X), self.members_[member], self._object_labels[:, member], None)
+        return label(self._centred(X), self.members_[member], self._object_labels[:, member], None)
 
     @property
     def _n_features_out(self) -> int:
@@ -280,24 +280,235 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return tags
 
 
-class _Frame(NamedTuple):
-    """Origin and unit that keep numbers in a safe range; partitions do not depend on them."""
+class Member(NamedTuple):
+    """What labels new objects: centers, an estimator, or neither for the nearest object seen."""
 
-    origin: Any
-    unit: Any
+    algorithm: str
+    n_clusters: int
+    centers: np.ndarray | None = None
+    estimator: Any = None
+    features: np.ndarray | None = None
 
-    @classmethod
-    def of(cls, X: np.ndarray) -> _Frame:
-        largest = abs(X).max() if X.size else 1.0
-        if sp.issparse(X):
-            return cls(None, X.dtype.type(largest or 1.0))
-        origin = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        return cls(origin, X.dtype.type(np.abs(X - origin).max() or 1.0))
 
-    def __call__(self, X: Any) -> Any:
-        if self.origin is None:
-            return sp.csr_array(X) / self.unit
-        return ((X.toarray() if sp.issparse(X) else X) - self.origin) / self.unit
+class Plan(NamedTuple):
+    """What all partitions share: ``near`` (n, m) are the nearest neighbours of every object."""
+
+    n_clusters: tuple[int, int]
+    subsample: float
+    feature_fraction: float
+    max_objects: int
+    near: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+
+class Failure(NamedTuple):
+    """A partition that could not be made, and why."""
+
+    algorithm: str
+    message: str
+
+
+def sound(results: list[Any], what: str) -> tuple[list[Any], list[Failure]]:
+    """What could be fitted, with a warning of the others, and these."""
+    failures = [each for each in results if isinstance(each, Failure)]
+    if failures:
+        name, message = failures[0]
+        first = f"the first, {name}, failed with: {message}"
+        if len(failures) == len(results):
+            raise ValueError(f"none of the {len(results)} {what} could be fitted; {first}")
+        warn(
+            f"{len(failures)} of {len(results)} {what} could not be fitted and are left out; "
+            f"{first}"
+        )
+    return [each for each in results if not isinstance(each, Failure)], failures
+
+
+def range_of(n_clusters: int | Sequence[int]) -> tuple[int, int]:
+    """Smallest and largest number of clusters of a member, from a number or a pair."""
+    pair: Any = n_clusters
+    low, high = pair if isinstance(pair, (tuple, list)) and len(pair) == 2 else (pair, pair)
+    name = "n_clusters (an integer, a pair (low, high) or None)"
+    low = check_number(low, name, low=1, integer=True)
+    return low, check_number(high, "n_clusters: its upper end", low=low, integer=True)
+
+
+def attempt(X: Array, plan: Plan, algorithm: Any, n_cuts: int, seed: int) -> Any:
+    """Partitions by one run of an algorithm, or what went wrong: the others go on."""
+    ours = isinstance(algorithm, str) and not sp.issparse(X)
+    name = algorithm if isinstance(algorithm, str) else type(algorithm).__name__
+    try:
+        with nullcontext() if ours else _controller().limit(limits=1, user_api="openmp"):
+            return _partitions(X, plan, algorithm, n_cuts, np.random.default_rng(seed))
+    except Exception as error:
+        return Failure(name, f"{type(error).__name__}: {error}")
+
+
+def _partitions(
+    X: Array, plan: Plan, algorithm: Any, n_cuts: int, rng: np.random.Generator
+) -> list[tuple[Member, np.ndarray]]:
+    n, p = X.shape
+    wanted = max(1, round(plan.subsample * n))
+    limit = plan.max_objects
+    if isinstance(algorithm, str) and algorithm in LINKAGES:
+        limit = min(limit, LINKAGE_OBJECTS)
+    sample = np.sort(rng.permutation(n)[: min(wanted, limit)])
+    features = None
+    if plan.feature_fraction < 1:
+        features = np.sort(rng.permutation(p)[: max(1, round(plan.feature_fraction * p))])
+    low, high = (min(bound, len(sample)) for bound in plan.n_clusters)
+    numbers = rng.integers(low, high + 1, size=n_cuts)
+    everything, results = _take(X, features), []
+    split = partial(_split, sample=sample, near=plan.near)
+    own = None if plan.weights is None else plan.weights[sample]
+    for member, labels in _cluster(everything[sample], algorithm, numbers, rng, split, own):
+        column = np.full(n, -1, dtype=np.int32)
+        column[sample] = labels
+        if wanted > limit:
+            column = _extend(everything, sample, member, labels)
+        results.append((member._replace(features=features), column))
+    return results
+
+
+def _cluster(
+    X: Any,
+    algorithm: Any,
+    numbers: np.ndarray,
+    rng: np.random.Generator,
+    split: Callable[[np.ndarray], np.ndarray],
+    weights: Weights = None,
+) -> list[tuple[Member, np.ndarray]]:
+    """Cluster the objects of a sample: members and their labels."""
+    k, seed = int(numbers[0]), int(rng.integers(2**31))
+    if not isinstance(algorithm, str):
+        return [_by_estimator(X, algorithm, k, seed, weights)]
+    if algorithm in ("k-means", "connected-k-means"):
+        labels = _kmeans(X, k, seed, weights)
+        if algorithm == "connected-k-means":
+            labels = split(labels)
+        centers = _means(X, labels, weights)
+        return [(Member(algorithm, int(labels.max()) + 1, centers=centers), labels)]
+    if X.shape[0] == 1:
+        return [(Member(algorithm, 1), np.zeros(1, dtype=np.int32)) for _ in numbers]
+    # Copies do not change single and complete linkage.
+    blind = weights is None or algorithm in ("single", "complete")
+    rows = np.arange(X.shape[0]) if blind else copies(np.asarray(weights), algorithm)
+    first = np.unique(rows, return_index=True)[1]
+    tree = linkage((X.toarray() if sp.issparse(X) else X)[rows], algorithm)
+    return [
+        (Member(algorithm, int(k)), _numbered(seeding.cut(tree, int(k))[first])) for k in numbers
+    ]
+
+
+def _kmeans(X: Any, k: int, seed: int, weights: Weights) -> np.ndarray:
+    """Labels (n,) from one start of k-means."""
+    if sp.issparse(X):
+        model = KMeans(k, n_init=1, random_state=seed).fit(X, sample_weight=weights)
+        return _numbered(model.labels_)
+    X = np.ascontiguousarray(X, dtype=np.float64)
+    own = np.ones(len(X)) if weights is None else weights
+    return _numbered(seeding.kmeans(X, own, k, np.random.default_rng(seed)))
+
+
+def _numbered(labels: np.ndarray) -> np.ndarray:
+    """Labels 0, 1, ... in place of nonnegative ones of which some are not used."""
+    return (np.cumsum(np.bincount(labels) > 0) - 1)[labels].astype(np.int32)
+
+
+def copies(weights: np.ndarray, name: str) -> np.ndarray:
+    """Indices of as many copies of every object as it weighs, for what knows no weights."""
+    if not (weights == np.rint(weights)).all():
+        raise ValueError(f"{name} counts copies: sample_weight must hold whole numbers")
+    return np.repeat(np.arange(len(weights)), weights.astype(np.int64))
+
+
+def _by_estimator(
+    X: Array, estimator: Estimator, k: int, seed: int, weights: Weights
+) -> tuple[Member, np.ndarray]:
+    model = clone(estimator)
+    settings = {"n_clusters": k, "n_components": k, "random_state": seed}
+    own = model.get_params()
+    model.set_params(**{name: value for name, value in settings.items() if name in own})
+    rows = fit_weighted(model, X, weights)
+    labels = np.asarray(model.labels_ if hasattr(model, "labels_") else model.predict(X[rows]))
+    labels = labels[np.unique(rows, return_index=True)[1]]
+    rule = model if hasattr(model, "predict") else None
+    return Member(type(model).__name__, len(np.unique(labels)), estimator=rule), labels
+
+
+def fit_weighted(model: Estimator, X: Array, weights: Weights) -> np.ndarray:
+    """Fit to weighted objects; the rows it was given, copies where it knows no weights."""
+    rows = np.arange(X.shape[0])
+    if weights is None:
+        model.fit(X)
+    elif has_fit_parameter(model, "sample_weight"):
+        model.fit(X, sample_weight=weights)
+    else:
+        rows = copies(np.asarray(weights), type(model).__name__)
+        model.fit(X[rows])
+    return rows
+
+
+def _split(labels: np.ndarray, sample: np.ndarray, near: np.ndarray | None) -> np.ndarray:
+    """Clusters of a sample taken apart where links between near objects do not hold them together.
+
+    ``near`` (n, m) are the nearest neighbours of all objects; None where clusters stay whole.
+    """
+    if near is None:
+        return labels
+    everyone = np.arange(-len(near), 0)  # objects outside of the sample join no others
+    everyone[sample] = labels
+    return _numbered(native("neighbours").connected_pieces(near, everyone)[0][sample])
+
+
+def _means(X: Array, labels: np.ndarray, weights: Weights = None) -> np.ndarray:
+    """Mean of every cluster."""
+    own = np.ones(len(labels)) if weights is None else weights
+    mass = np.bincount(labels, own)[:, None].astype(X.dtype)
+    if sp.issparse(X):
+        members = (own.astype(X.dtype), labels, np.arange(len(labels) + 1))
+        return (sp.csc_array(members, shape=(len(mass), len(labels))) @ X).toarray() / mass
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(len(mass)))
+    return np.add.reduceat((X * own[:, None].astype(X.dtype))[order], starts, axis=0) / mass
+
+
+def _extend(X: Array, sample: np.ndarray, member: Member, labels: np.ndarray) -> np.ndarray:
+    """Labels of all objects from those of a sample."""
+    found = _by_rule(X, member)
+    if found is None:
+        seen = np.flatnonzero(labels != -1)
+        found = labels[seen][_nearest(X, X[sample[seen]])]
+    return found.astype(np.int32)
+
+
+def _by_rule(X: Array, member: Member) -> np.ndarray | None:
+    """Labels of objects by the rule of a member, if it has one."""
+    if member.centers is not None:
+        return _nearest(X, member.centers)
+    return None if member.estimator is None else np.asarray(member.estimator.predict(X))
+
+
+def label(X: Array, member: Member, known: np.ndarray, neighbors: np.ndarray | None) -> np.ndarray:
+    """Labels of new objects by one member, without a rule that of the nearest object it saw."""
+    found = _by_rule(_take(X, member.features), member)
+    if found is not None:
+        return found
+    labels = known[neighbors]
+    return np.take_along_axis(labels, np.argmax(labels != -1, axis=1)[:, None], axis=1)[:, 0]
+
+
+def _nearest(X: Array, centers: Any) -> np.ndarray:
+    """Index of the nearest row of ``centers`` for every row of X, one product per block."""
+    centers = centers.toarray() if sp.issparse(centers) else centers
+    size = max(64, 2**21 // len(centers))
+    nearest = np.empty(X.shape[0], dtype=np.int32)
+    for part in (slice(start, start + size) for start in range(0, len(nearest), size)):
+        nearest[part] = seeding.nearest(X[part], centers)
+    return nearest
+
+
+def _take(X: Array, features: np.ndarray | None) -> Any:
+    return X if features is None else X[:, features]
 
 
 def _near(X: Array, n_neighbors: int) -> np.ndarray:
@@ -324,8 +535,3 @@ def _check_algorithm(algorithm: Any) -> None:
         raise TypeError(
             f"algorithms must be names or clusterers with fit_predict, got {algorithm!r}"
         )
-
-
-def _on_one_core(function: Any, *arguments: Any) -> Any:
-    with _controller().limit(limits=1, user_api="openmp"):
-        return function(*arguments)

@@ -14,10 +14,10 @@ from sklearn.base import clone
 
 from ...array.arrays import as_dense, asarray_like, namespace, to_numpy
 from ...array.docs import documented
-from ...array.memory import InputSize
 from ...array.rows import Rows
 from ...array.types import ArrayLike, Estimator, RandomState, Weights
 from ...array.validation import (
+    InputSize,
     as_generator,
     check_choice,
     check_n_clusters,
@@ -36,7 +36,7 @@ from . import evidence as kinds
 from . import hard, soft
 from .fitted import KEPT, Constraints, FittedConsensus, fit_linked
 from .mixtures import MixtureEnsemble
-from .reading import Settings, run_of
+from .solutions import Settings, run_of
 from .solvers import NAMES, memory_needed
 
 

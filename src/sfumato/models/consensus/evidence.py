@@ -32,10 +32,10 @@ from ...numerics.axes import UNEQUAL, Axes, by_radius, fit_axes
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import leading_eigenvectors
 from ...similarity.coassociation import check_partition_weight
-from .em import TUNING
+from .em import TUNING, Stock, family_mixtures
 from .ensemble import ClusteringEnsemble
 from .graph import GraphColumns, fit_graph
-from .mixtures import MixtureEnsemble, Stock, family_mixtures
+from .mixtures import MixtureEnsemble
 
 NULL = 1e-12  # eigenvalues below are zero
 # Objects at one time on a GPU: their columns, a thousand or so, are the largest array

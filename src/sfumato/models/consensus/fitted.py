@@ -33,7 +33,7 @@ from ...similarity.operators import Factored
 from . import hard
 from .em import TUNING
 from .evidence import check_given
-from .reading import Settings
+from .solutions import Settings, pairwise
 from .solvers import filled
 
 KEPT = 2**27  # bytes of features up to which a fitted model keeps them, for resampling
@@ -122,7 +122,7 @@ def fit_linked(
     Z = np.array(kernel.factor)
     if (v == 0).any():
         Z[v == 0] = kernel.extend(W[v == 0] + extra)
-    model = settings.model(k)
+    model = pairwise(k, settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(Factored(Z), sample_weight=mass, **constraints._asdict())

@@ -35,7 +35,7 @@ from ...numerics import label_table as tables
 from ...selection import criteria
 from ...similarity.coassociation import Coassociation, check_partition_weight, coassociation
 from .ensemble import ClusteringEnsemble
-from .reading import Settings
+from .solutions import Settings
 from .solvers import LINKAGES, solve
 
 COMPARED = 2000  # objects on which clusters and partitions are compared

@@ -28,7 +28,8 @@ from ...numerics.eigen import leading_eigenvectors
 from ...numerics.label_table import Table
 from ...numerics.operators import normalized_operator
 from ...similarity.operators import Factored
-from .reading import Settings, run_at_once
+from ..pairwise.estimator import Settings
+from .solutions import run_at_once
 
 HYPERGRAPHS = ("cspa", "hgpa", "mcla", "hbgf")
 

@@ -1,38 +1,32 @@
 """Many small Gaussian mixtures of the same objects: soft evidence that follows the density and does
 not depend on units.
-
-Beside them mixtures of about as many Gaussians as there are clusters, their families chosen by BIC.
-They see ellipses, and few objects in many features, which small mixtures with full covariances do
-not. They come from the search of ``GaussianMixture`` in whitened coordinates; written as
-coefficients of z(y) = (1, y, y_a y_b) they are evidence of the same form.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
-from ...array.rows import Rows, in_threads, one_blas_thread
-from ...array.types import Array, ArrayLike, Weights
+from ...array.rows import Rows, in_threads
+from ...array.types import Array, ArrayLike, Estimator, Weights
 from ...array.validation import as_generator, check_number, refuse_subnormal
 from ...array.warn import warn
 from ...data.features import check_observed, without_empty
 from ...engine import loop
-from ...engine.component import Fit
 from ...engine.objects import distinct_sample, object_weights
-from ...engine.search import Objects, choose, fit_all
-from ...numerics import distances
-from ...numerics.axes import Axes, by_radius, fit_axes
-from ...numerics.holes import Gaps
-from ..gaussian import GaussianMixture
-from .em import TUNING, Seen, fit_mixture, join
-from .members import Failure, Members, check_members, fit_member, lowered, range_of
+from ...memberships import check_memberships
+from ...numerics.axes import Axes, fit_axes
+from .em import TUNING, Stock, attempt, join
+from .ensemble import Failure, fit_weighted, range_of, sound
 
 
 class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -170,7 +164,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         n = self._n_fitted(len(stock.Y))
         tasks = [(stock, n, self._range(n), int(seed)) for seed in seeds]
         results: list[Any] = []
-        for result in in_threads(_attempt, tasks, None):
+        for result in in_threads(attempt, tasks, None):
             results.append(result)
             loop.tell(len(results), len(tasks), math.nan)
         self._keep(self._sound(results), axes)
@@ -186,21 +180,9 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _sound(self, results: list[Any]) -> list[Any]:
         """The members that could be fitted; the others are named in ``failures_``."""
-        self.failures_ = [result for result in results if isinstance(result, Failure)]
         self._fitted = [i for i, each in enumerate(results) if not isinstance(each, Failure)]
-        kind = "mixtures" if self.members is None else "members"
-        if not self._fitted:
-            raise ValueError(
-                f"none of the {len(results)} {kind} could be fitted; the first, "
-                f"{self.failures_[0].algorithm}, failed with: {self.failures_[0].message}"
-            )
-        if self.failures_:
-            name, message = self.failures_[0]
-            warn(
-                f"{len(self.failures_)} of {len(results)} {kind} could not be fitted and are left "
-                f"out; the first, {name}, failed with: {message}"
-            )
-        return [results[i] for i in self._fitted]
+        kept, self.failures_ = sound(results, "mixtures" if self.members is None else "members")
+        return kept
 
     def _range(self, n: int) -> tuple[int, int]:
         """Smallest and largest number of components of a mixture fitted to ``n`` objects."""
@@ -265,66 +247,117 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return tags
 
 
-class Stock(NamedTuple):
-    """What members are fitted to: whitened coordinates (s, d), those of seeds, weights, gaps."""
+class Soft(NamedTuple):
+    """A fitted estimator with memberships of its own."""
 
-    Y: np.ndarray
-    R: np.ndarray
-    mass: Weights
-    gaps: Gaps | None = None
+    estimator: Estimator
+    width: int
 
-    @classmethod
-    def of(cls, points: Array, axes: Axes, mass: Weights) -> Stock:
-        """Objects in an order that no mixing of features changes."""
-        Y, gaps = axes.seen(points)
-        order = by_radius(Y)
-        own = None if mass is None else mass[order]
-        return cls(Y[order], Y[order] @ axes.near, own, None if gaps is None else gaps.take(order))
-
-    def take(self, rows: np.ndarray) -> Stock:
-        """Some of the objects."""
-        mass = None if self.mass is None else self.mass[rows]
-        gaps = None if self.gaps is None else self.gaps.take(rows)
-        return Stock(self.Y[rows], self.R[rows], mass, gaps)
+    def __call__(self, block: Any) -> np.ndarray:
+        """Memberships (b, k) of a block of objects."""
+        U = np.asarray(check_memberships(self.estimator.predict_proba(block)), dtype=np.float64)
+        if U.shape[1] != self.width:
+            raise ValueError(
+                f"{type(self.estimator).__name__}.predict_proba has {U.shape[1]} columns for new "
+                f"objects and {self.width} for the fitted ones"
+            )
+        return U
 
 
-def _attempt(stock: Stock, n: int, sizes: tuple[int, int], seed: int) -> Any:
-    """Coefficients of a mixture of ``n`` random objects, or what went wrong: the others go on."""
-    rng = np.random.default_rng(seed)
-    own = stock.take(np.sort(rng.permutation(len(stock.Y))[:n]))
+class Hard(NamedTuple):
+    """A fitted estimator with labels: those it predicts, or that of the nearest fitted object.
+
+    A label that is not among ``names``, such as -1 for noise, is a row of zeros: not seen.
+    """
+
+    estimator: Estimator
+    names: np.ndarray
+    nearest: NearestNeighbors | None
+    labels: np.ndarray
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.names)
+
+    def __call__(self, block: Any) -> np.ndarray:
+        """Indicators (b, k) of a block of objects."""
+        if self.nearest is None:
+            labels = np.asarray(self.estimator.predict(block))
+        else:
+            labels = self.labels[self.nearest.kneighbors(block, 1, return_distance=False)[:, 0]]
+        return (labels[:, None] == self.names).astype(np.float64)
+
+
+class Members(NamedTuple):
+    """Fitted members."""
+
+    members: list[Soft | Hard]
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """Where the columns of each member begin, (m + 1,)."""
+        return np.cumsum([0, *(each.width for each in self.members)])
+
+    def columns(self, block: Any) -> np.ndarray:
+        """Columns (b, K) of all members side by side."""
+        return np.hstack([each(block) for each in self.members])
+
+
+def check_members(members: Any) -> None:
+    """Refuse what cannot be a list of members."""
+    if not isinstance(members, (list, tuple)) or not members:
+        raise ValueError(f"members must be a list of at least one estimator, got {members!r}")
+    for each in members:
+        if isinstance(each, type):
+            raise TypeError(
+                f"members must hold estimators, not classes: give {each.__name__}() in place of "
+                f"{each.__name__}"
+            )
+        if not hasattr(each, "fit"):
+            raise TypeError(f"members must hold estimators with fit, got {each!r}")
+
+
+def lowered(estimator: Estimator, n_objects: int) -> dict[str, int]:
+    """Numbers of clusters beyond that of the objects, lowered to it."""
+    own = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    return {
+        name: n_objects
+        for name in ("n_clusters", "n_components")
+        if isinstance(own.get(name), Integral) and own[name] > n_objects
+    }
+
+
+def fit_member(X: Array, estimator: Estimator, weights: Weights, seed: int) -> Any:
+    """A member fitted to objects (s, p), or why it failed: the others go on.
+
+    What a member warns of, such as a number of clusters of its own, is no answer to the user.
+    """
     try:
-        k = int(rng.integers(sizes[0], sizes[1] + 1))
-        return fit_mixture(Seen.of(own.Y, own.mass, own.gaps), own.R, k, rng)
-    except (ArithmeticError, np.linalg.LinAlgError) as error:
-        return Failure("Gaussian mixture", f"{type(error).__name__}: {error}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _fitted(X, estimator, weights, seed)
+    except Exception as error:
+        return Failure(type(estimator).__name__, f"{type(error).__name__}: {error}")
 
 
-def family_mixtures(stock: Stock, k: int, seed: int) -> list[np.ndarray]:
-    """Coefficients (q, Q) of mixtures of k, 1.5 k and 2 k components; empty where all collapse."""
-    few = stock.take(np.arange(0, len(stock.Y), -(-len(stock.Y) // TUNING.most_in_families)))
-    sizes = sorted({int(np.ceil(times * k)) for times in TUNING.multiples})
-    data = Objects.of(few.Y, few.mass)
-    model = GaussianMixture(k, n_init=2, max_iter=200, tol=1e-4)
-    # Members need not be the best mixtures: answers are no worse without the longer search.
-    plan = model._plan(data, seed, fixed=False)
-    sample = plan.sample(data)
-    plan = plan._replace(thorough=False, sample=lambda _: sample)
-    most = min(max(k, len(few.Y) // 5), len(few.Y))
-    with one_blas_thread():
-        best = [choose(fit_all(data, [size], plan), "bic") for size in sizes if size <= most]
-    return [_coefficients(fit) for fit in best if np.isfinite(fit.candidate.bic)]
-
-
-def _coefficients(fit: Fit) -> np.ndarray:
-    """log pi_j N(y) as coefficients (k, Q) of z(y)."""
-    component: Any = fit.likelihood.component
-    mu = component.coordinates.outer(fit.run.state.means)
-    d = mu.shape[1]
-    covariances = component.outer_covariances(fit.run.state)  # (k, d, d) for families by name
-    precisions = np.linalg.inv(covariances)
-    linear = np.einsum("jab,jb->ja", precisions, mu)
-    level = np.linalg.slogdet(covariances)[1] + np.sum(linear * mu, axis=1) + d * np.log(2 * np.pi)
-    constant = np.log(np.maximum(fit.run.state.weights, np.finfo(float).tiny)) - 0.5 * level
-    square = -precisions
-    square[:, np.arange(d), np.arange(d)] *= 0.5
-    return np.hstack([constant[:, None], linear, distances.pack(square)])
+def _fitted(X: Any, estimator: Estimator, weights: Weights, seed: int) -> Soft | Hard:
+    model = clone(estimator)
+    if model.get_params().get("random_state", 0) is None:
+        model.set_params(random_state=seed)
+    model.set_params(**lowered(model, X.shape[0]))
+    rows = fit_weighted(model, X, weights)
+    if hasattr(model, "predict_proba"):
+        U = np.asarray(check_memberships(model.predict_proba(X)))
+        return Soft(model, U.shape[1])
+    by_rule = hasattr(model, "predict")
+    labels = np.asarray(model.predict(X) if by_rule else model.labels_)
+    n_objects = X.shape[0] if by_rule else len(rows)
+    if labels.shape != (n_objects,):
+        raise ValueError(f"it has labels of shape {labels.shape} for {n_objects} objects")
+    names = np.unique(labels)
+    names = names[names != -1] if names.dtype.kind in "if" else names
+    if names.size == 0:
+        raise ValueError("every object is noise, label -1")
+    nearest = None if by_rule else NearestNeighbors(n_neighbors=1).fit(X[rows])
+    return Hard(model, names, nearest, labels)

@@ -16,6 +16,10 @@ with H the entropy. The answer is that of the kind with the smallest mean of E_a
 kinds, divided by I_a: it says much, and the others agree. A cut that takes off a few objects,
 however crisp, has little information, and so have vague memberships.
 
+Every object, fitted or new, is read against the k x k sums of the pairwise model on Z Z':
+
+    min over the simplex of  (a^2 / 2) u'S u - a (M'z)'u ,     S = U'U ,  M = Z'U
+
 The number of clusters is that with the largest mean, over mixtures, cells and the graph (of more
 than two features in one unit), of the relative eigengap times (1 - 10 E_aa). Families are made for
 a number: they always see it. There is one
@@ -35,15 +39,61 @@ from ...array.rows import Rows
 from ...array.types import Array, Weights
 from ...array.warn import warn
 from ...data.features import empty_rows
+from ...engine import loop
 from ...engine.mixture import GROWTH
 from ...engine.numbers import reading
 from ...engine.objects import sample_objects
 from ...memberships import align, entropy
+from ...numerics import simplex
 from ...numerics.distances import unit_rows
 from ...selection.criteria import eigengap, misfit, misfit_of_sums, penalized_eigengap
+from ..pairwise.estimator import Settings, run_of_factor
 from .em import TUNING
 from .evidence import Factor, Sums, factorize, refine
-from .reading import Reader, Settings, fit_reader
+
+
+class Reader(NamedTuple):
+    """How memberships are read off rows of the factor: the directions (k, k) of the clusters.
+
+    Rows z of the factor have length one, so that their products are the cosines of memberships, and
+    every object, fitted or new, is read along k orthogonal directions:
+
+        u = max(z R, 0) / sum max(z R, 0) ,     R = P Q'  from the singular vectors of  Z'U = P s Q'
+    """
+
+    directions: np.ndarray
+    misfit: float
+    run: loop.Run
+
+    def plain(self, Z: Any) -> Any:
+        """Memberships (n, k): shares of the lengths along the directions."""
+        U = Z @ asarray_like(self.directions, Z)
+        return simplex.normalize(namespace(U).clip(U, min=0.0))
+
+    def __call__(self, Z: Any) -> Any:
+        """Memberships (n, k) of rows of the factor.
+
+        The misfit e, the share of the squared kernel that memberships do not express, is spread
+        over all clusters: (1 - e) u + e / k. Without it, strongly overlapping clusters are told
+        with too much confidence; labels stay as they are.
+        """
+        U = self.plain(Z)
+        doubt = min(self.misfit, 1.0)
+        return simplex.normalize((1.0 - doubt) * U + doubt / U.shape[1])
+
+
+def fit_reader(
+    Z: np.ndarray, settings: Settings, start: np.ndarray | None = None, mass: Weights = None
+) -> Reader:
+    """The pairwise model on Z Z', from memberships ``start`` (n, k), with weights ``mass`` (n,)."""
+    n, k = Z.shape
+    # Objects that are alone in their clusters fix the scale by their own entries only.
+    run = run_of_factor(Z, settings, n > k, start, mass)
+    U = simplex.normalize(run.state.U[:, 0])
+    P, _, Q = np.linalg.svd(Z.T @ (U if mass is None else mass[:, None] * U))
+    reader = Reader(P @ Q, 0.0, run._replace(state=None))
+    root = 1.0 if mass is None else np.sqrt(mass)[:, None]
+    return reader._replace(misfit=misfit(root * Z, root * reader.plain(Z)))
 
 
 class Candidate(NamedTuple):

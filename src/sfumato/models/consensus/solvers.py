@@ -13,15 +13,24 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 from sklearn.base import clone
 
-from ...array.memory import memory_budget
 from ...array.types import Estimator
+from ...array.validation import memory_budget
 from ...memberships import one_hot
 from ...numerics import label_table as tables
 from ...numerics import seeding
 from ...similarity.coassociation import Coassociation, Rows, Shares
+from ..pairwise.estimator import Settings
 from .hypergraphs import HYPERGRAPHS, by_hypergraph
-from .published import DIVERGENCES, ByDivergence, ByObservations
-from .reading import SCREEN, ByCompletion, ByKernel, Settings, run_at_once, run_of
+from .solutions import (
+    DIVERGENCES,
+    SCREEN,
+    ByCompletion,
+    ByDivergence,
+    ByKernel,
+    ByObservations,
+    run_at_once,
+    run_of,
+)
 
 LINKAGES = ("single", "average", "complete")
 NAMES = ("cluster-kernel", "coassociation", *DIVERGENCES, *LINKAGES, *HYPERGRAPHS)

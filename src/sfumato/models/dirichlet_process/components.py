@@ -1,21 +1,21 @@
-"""Components of a mixture, each with the conjugate prior that lets its parameters be integrated
-out.
+"""Components with conjugate priors, whose parameters are integrated out.
 
-Everything a component knows of its objects is the sum of their features z(x), so that with  S_k =
-sum_i r_ik z(x_i)
+A component depends on its objects only through the sums of their features z(x), S_k = sum_i r_ik
+z(x_i):
 
     log evidence of cluster k         =  E(S_k),  E(0) = 0
     expected log likelihood of x      =  C(S_k) . z(x)
     divergence of posterior and prior =  C(S_k) . S_k - E(S_k)
 
 and the predictive density of a new object is E(S_k + z(x)) - E(S_k). Objects are columns: features
-are (q, b). Terms that do not depend on the cluster (units, multinomial coefficients) are left to
+are (q, b). Terms that do not depend on the cluster (units, multinomial coefficients) are in
 ``log_base``.
 
-A missing value has zero features where features are independent. Where they are correlated it is a
-latent variable, NaN in z(x): an expected log density  C . z(x) = c - (x - m)' W (x - m) / 2  is
-integrated over it, which gives the density of what was seen under N(m, W^-1), and the sums of
-features are expected ones. The marginal of a t distribution, the predictive density, is one again.
+A missing value has zero features if features are independent. If they are correlated, it is a
+latent variable, NaN in z(x): the expected log density C . z(x) = c - (x - m)' W (x - m) / 2 is
+integrated over it, which gives the density of the observed values under N(m, W^-1), and sums of
+features are replaced by expectations. Marginals of the predictive t distribution are t
+distributions again.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from scipy.special import digamma, gammaln
 
 from ...array.arrays import asarray_like, namespace, to_numpy
 from ...array.types import Array
+from ...components import incomplete
 from ...conjugate.normal import LOG_2PI, normal_wishart_log_normalizer
 from ...numerics import distances
 from ...numerics.holes import Marginal, Patterns
@@ -37,14 +38,14 @@ from ...numerics.holes import Marginal, Patterns
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """What components share; ``native/seating`` moves ``points`` and ``seats`` one at a time."""
+    """Base class of the components; ``points`` and ``seats`` are used by ``native/seating``."""
 
     def expected_logits(self, C: np.ndarray, Z: Any) -> Any:
         """C . z(x) (k, b), integrated over missing values."""
         return asarray_like(C, Z) @ Z
 
     def expected_sums(self, R: Any, C: np.ndarray, Z: Any) -> np.ndarray:
-        """Sums (k, q) of z(x) weighted by ``R`` (k, b), expected where values are missing."""
+        """Sums (k, q) of z(x) weighted by ``R`` (k, b); expectations for missing values."""
         return to_numpy(R @ Z.T)
 
 
@@ -54,7 +55,7 @@ class _NormalComponent(Component):
 
     mean: np.ndarray
     kappa: Any
-    df: Any  # degrees of freedom, or the shape of the variances where features are independent
+    df: Any  # degrees of freedom; for independent features, the shape of the variance priors
     scale: np.ndarray
     center: np.ndarray
     unit: np.ndarray
@@ -65,7 +66,7 @@ class _NormalComponent(Component):
         xp = namespace(X)
         X = xp.astype(X, xp.float64)
         X = (X - asarray_like(self.center, X)) / asarray_like(self.unit, X)
-        # Squares of what is farther would overflow, and nothing is known out there.
+        # Beyond this, squares would overflow.
         X = xp.clip(X, min=-1e70, max=1e70)
         return xp.asarray(X.T, copy=True) if xp is not np else np.ascontiguousarray(X.T)
 
@@ -79,14 +80,14 @@ class FullComponent(_NormalComponent):
         return distances.features(self._columns(X), "full")
 
     def _seen(self, Z: Array) -> np.ndarray | None:
-        """Which of the values (d, b) are there; None where all are."""
+        """Which values (d, b) are observed; None if all are."""
         if not isinstance(Z, np.ndarray):
             return None
         missing = np.isnan(Z[1 : len(self.mean) + 1])
         return ~missing if missing.any() else None
 
     def log_base(self, Z: Array) -> Any:
-        """Part of the log density that holds no parameter, (n,)."""
+        """Parameter-free part (n,) of the log density."""
         seen = self._seen(Z)
         return -np.log(self.unit).sum() * Z[0] if seen is None else -np.log(self.unit) @ seen
 
@@ -99,16 +100,11 @@ class FullComponent(_NormalComponent):
         return some.constants[:, None] + np.stack(densities)
 
     def expected_sums(self, R: Any, C: np.ndarray, Z: Any) -> np.ndarray:
-        """Sums (k, q) of z(x) weighted by ``R`` (k, b), expected where values are missing."""
+        """Sums (k, q) of z(x) weighted by ``R`` (k, b); expectations for missing values."""
         if self._seen(Z) is None:
             return super().expected_sums(R, C, Z)
         some = _Incomplete.of(C, Z, len(self.mean))
-        out = np.empty((len(C), len(Z)))
-        out[:, 0] = R.sum(axis=1)
-        for j, part in enumerate(some.parts):
-            first, second = part.moments(some.X, R[j])
-            out[j, 1:] = np.concatenate([first, distances.pack(second[None])[0]])
-        return out
+        return incomplete.expected_sums(some.X, some.parts, R)
 
     def posterior(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """mean (k, d), kappa (k,), df (k,) and scale (k, d, d) given sums of features (k, q)."""
@@ -120,7 +116,7 @@ class FullComponent(_NormalComponent):
         return mean, kappa, self.df + count, scale
 
     def log_evidence(self, S: np.ndarray) -> np.ndarray:
-        """Log probability (k,) of the objects of every cluster, parameters integrated out."""
+        """Log probability (k,) of the objects of every cluster, with parameters integrated out."""
         _, kappa, df, scale = self.posterior(S)
         prior = normal_wishart_log_normalizer(self.kappa, self.df, self.scale)
         base = 0.5 * len(self.mean) * LOG_2PI * (kappa - self.kappa)
@@ -144,7 +140,7 @@ class FullComponent(_NormalComponent):
         return constant, (df + 1) / 2, distances.coefficients(mean, precision, "full")
 
     def _level(self, kappa: np.ndarray, df: np.ndarray) -> np.ndarray:
-        """The part of the log predictive density that depends on the number of objects alone."""
+        """Part of the log predictive density that depends only on the number of objects."""
         d = len(self.mean)
         level = gammaln((df + 1) / 2) - gammaln((df + 1 - d) / 2)
         return level + 0.5 * d * np.log(kappa / ((kappa + 1) * np.pi))
@@ -155,11 +151,11 @@ class FullComponent(_NormalComponent):
         if self._seen(Z) is not None:
             return self._log_marginal(parameters[1], parameters[2], Z)
         constant, exponent, C = (asarray_like(part, Z) for part in parameters)
-        # The squared distance may come out below zero by rounding.
+        # Rounding may make the squared distance negative.
         return constant[:, None] - exponent[:, None] * xp.log1p(xp.clip(C @ Z, min=0.0))
 
     def _log_marginal(self, exponent: np.ndarray, C: np.ndarray, Z: np.ndarray) -> np.ndarray:
-        """Log density (k, b) of what was seen, under  (1 + C . z(x))^-exponent  made a density."""
+        """Log density (k, b) of the observed values, for a density ~ (1 + C . z(x))^-exponent."""
         some, out = _Incomplete.of(-0.5 * C, Z, len(self.mean)), np.empty((len(C), Z.shape[1]))
         o = some.patterns.n_seen
         for j, part in enumerate(some.parts):
@@ -191,12 +187,12 @@ class FullComponent(_NormalComponent):
 
 
 class _Incomplete(NamedTuple):
-    """Objects of which values are missing, under quadratic forms C . z(x), as normal densities."""
+    """Objects with missing values under quadratic forms C . z(x), as normal densities."""
 
     X: np.ndarray
     patterns: Patterns
-    parts: list[Marginal]  # one for each form
-    constants: np.ndarray  # (k,) by which a form differs from the log density
+    parts: list[Marginal]  # one for each quadratic form
+    constants: np.ndarray  # (k,), differences between the forms and the log densities
 
     @classmethod
     def of(cls, C: np.ndarray, Z: np.ndarray, d: int) -> _Incomplete:
@@ -216,7 +212,7 @@ class DiagonalComponent(_NormalComponent):
     """Normal with independent features, each with a normal-inverse-gamma prior."""
 
     def features(self, X: Array) -> Any:
-        """z(x) = (seen, x, x^2), each of length d."""
+        """Features z(x) = (observed, x, x^2), each of length d."""
         X = self._columns(X)
         xp = namespace(X)
         unseen = xp.isnan(X)
@@ -224,7 +220,7 @@ class DiagonalComponent(_NormalComponent):
         return xp.concat([xp.astype(~unseen, X.dtype), X, X * X], axis=0)
 
     def log_base(self, Z: Array) -> Any:
-        """Part of the log density that holds no parameter, (n,)."""
+        """Parameter-free part (n,) of the log density."""
         return -(asarray_like(np.log(self.unit), Z) @ Z[: len(self.unit)])
 
     def posterior(self, S: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -233,12 +229,12 @@ class DiagonalComponent(_NormalComponent):
         kappa = self.kappa + count
         mean = (self.kappa * self.mean + total) / kappa
         scale = self.scale + 0.5 * (self.kappa * self.mean**2 + square - kappa * mean**2)
-        # Sums of squares cancel for tight clusters far from the middle; the posterior scale is
-        # never less than the prior one.
+        # Sums of squares cancel for tight clusters far from the origin; the posterior scale is
+        # never smaller than the prior one.
         return mean, kappa, self.df + count / 2, np.maximum(scale, 0.5 * self.scale)
 
     def log_evidence(self, S: np.ndarray) -> np.ndarray:
-        """Log probability (k,) of the objects of every cluster, parameters integrated out."""
+        """Log probability (k,) of the objects of every cluster, with parameters integrated out."""
         _, kappa, shape, scale = self.posterior(S)
         posterior = gammaln(shape) - shape * np.log(scale) - 0.5 * np.log(kappa)
         prior = gammaln(self.df) - self.df * np.log(self.scale) - 0.5 * np.log(self.kappa)
@@ -258,7 +254,7 @@ class DiagonalComponent(_NormalComponent):
         return constant, shape + 0.5, mean, 0.5 * kappa / ((kappa + 1) * scale)
 
     def _level(self, kappa: np.ndarray, shape: np.ndarray) -> np.ndarray:
-        """The part of the log predictive density that depends on the number of values alone."""
+        """Part of the log predictive density that depends only on the number of values."""
         level = gammaln(shape + 0.5) - gammaln(shape)
         return level - 0.5 * (LOG_2PI + np.log1p(1 / kappa))
 
@@ -297,15 +293,15 @@ class DiagonalComponent(_NormalComponent):
 
 @dataclass(frozen=True, eq=False)
 class CountComponent(Component):
-    """Groups of categories with a Dirichlet prior each: one group of d categories (counts, with
-    ``trials`` None), or d groups of two (yes or no). ``prior`` is (categories, groups).
+    """Groups of categories, each with a Dirichlet prior: one group of d categories (counts;
+    ``trials`` is None), or d groups of two (yes-or-no data). ``prior`` is (categories, groups).
     """
 
     prior: np.ndarray
     trials: np.ndarray | None = None
 
     def features(self, X: Any) -> Any:
-        """The counts of every category, zero where missing."""
+        """Counts (q, n) of every category, zero if missing."""
         if self.trials is None:
             if sp.issparse(X):
                 return X.T.astype(np.float64)
@@ -317,12 +313,12 @@ class CountComponent(Component):
         return S.reshape(-1, *self.prior.shape)
 
     def log_base(self, Z: Any) -> Any:
-        """Logarithm of the multinomial coefficients, (b,)."""
+        """Logarithms (b,) of the multinomial coefficients."""
         Z = Z.toarray() if sp.issparse(Z) else to_numpy(Z)
         return gammaln(self._drawn(Z) + 1).sum(axis=0) - gammaln(Z + 1).sum(axis=0)
 
     def log_evidence(self, S: np.ndarray) -> np.ndarray:
-        """Log probability (k,) of the objects of every cluster, parameters integrated out."""
+        """Log probability (k,) of the objects of every cluster, with parameters integrated out."""
         posterior, prior = self.prior + self._groups(S), self.prior
         gain = gammaln(posterior).sum(axis=1) - gammaln(posterior.sum(axis=1))
         return (gain - gammaln(prior).sum(axis=0) + gammaln(prior.sum(axis=0))).sum(axis=1)
@@ -343,7 +339,7 @@ class CountComponent(Component):
         totals = self._groups(concentration).sum(axis=1)
         Z = Z.tocsc() if sp.issparse(Z) else to_numpy(Z)
         drawn = self._drawn(Z)
-        # With single draws the rising factorials are the concentrations themselves: one product.
+        # For single draws, rising factorials are the concentrations themselves: one product.
         single = not sp.issparse(Z) and drawn.max(initial=0.0) <= 1.0
         if single and np.isin(Z, (0.0, 1.0)).all():
             return np.log(concentration) @ Z - np.log(totals) @ drawn
@@ -374,7 +370,7 @@ class CountComponent(Component):
 
 
 def _rise(a: np.ndarray, Z: Any) -> np.ndarray:
-    """Sum over rows of  log Gamma(a + z) - log Gamma(a)  for the columns of ``Z``."""
+    """Column sums of  log Gamma(a + z) - log Gamma(a)  over the entries z of ``Z``."""
     if sp.issparse(Z):
         rises = gammaln(a[Z.indices] + Z.data) - gammaln(a[Z.indices])
         parts = sp.csc_array((rises, Z.indices, Z.indptr), shape=Z.shape)

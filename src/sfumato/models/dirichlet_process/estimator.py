@@ -11,15 +11,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
 from ...array.docs import documented
-from ...array.memory import InputSize, reserve
 from ...array.rows import Rows
 from ...array.types import ArrayLike, RandomState
 from ...array.validation import (
+    InputSize,
     as_generator,
     check_choice,
     check_n_clusters,
     check_number,
     check_weights,
+    reserve,
 )
 from ...array.warn import warn
 from ...conjugate import (
@@ -47,56 +48,56 @@ __all__ = ["DirichletProcessMixture"]
 class DirichletProcessMixture(Clusterer):
     """Mixture whose number of clusters is inferred from the data.
 
-    Clusters come from a Dirichlet process: an object joins cluster k with chance N_k / (n - 1 +
-    alpha) and opens a new one with chance alpha / (n - 1 + alpha). Each cluster has a conjugate
-    prior, so its parameters are integrated out. The posterior is found by variational Bayes (fast,
-    deterministic given the seed, takes weights) or by collapsed Gibbs sampling (exact up to
-    simulation error: real posterior uncertainty, also of the number of clusters).
+    Clusters come from a Dirichlet process: an object joins cluster k with probability N_k / (n - 1
+    + alpha) and opens a new one with probability alpha / (n - 1 + alpha). The parameters of
+    clusters have conjugate priors and are integrated out. The posterior is found by variational
+    Bayes (fast, takes weights) or by collapsed Gibbs sampling (exact up to simulation error, with
+    the uncertainty of the number of clusters).
 
     Parameters
     ----------
     n_clusters : int, sequence of int or "auto", default="auto"
-        ``"auto"``: as many clusters as the posterior asks for. A number, or the largest of several,
-        is the most that the variational form may use. The sampler has no such limit.
+        ``"auto"``: the number is inferred. A number, or the largest of several, is an upper limit
+        for variational inference. The sampler has no such limit.
     max_clusters : int, default=20
-        Most clusters of ``"auto"``, in the variational form; twice and four times as many where all
-        are used, and never more than objects.
+        Upper limit for "auto" in variational inference. If all clusters are used, twice and then
+        four times as many are allowed.
     component : a class or an object of ``sfumato.conjugate``, default=NormalInverseWishart
-        What a cluster is: ``NormalInverseWishart`` (normal, full covariance; NaN integrated out by
-        the variational form), ``NormalInverseGamma`` (normal, independent features, NaN left out),
-        ``DirichletMultinomial`` (rows of counts) or ``BetaBinomial`` (yes or no, NaN left out). A
-        class means a prior made from the location and spread of the data, for
-        ``NormalInverseWishart`` the most probable of several; an object is the prior itself, in
+        Distribution of a cluster: ``NormalInverseWishart`` (normal, full covariance; variational
+        inference integrates missing values out), ``NormalInverseGamma`` (normal, independent
+        features), ``DirichletMultinomial`` (rows of counts) or ``BetaBinomial`` (yes-or-no data).
+        With a class, the prior is made from the location and spread of the data (for
+        ``NormalInverseWishart``, the most probable of several); an object is itself the prior, in
         the units of the data.
     inference : {"variational", "gibbs"}, default="variational"
         How the posterior is found.
     concentration : (float, float) or float, default=(1.0, 1.0)
-        Shape and rate of the gamma prior on alpha, which is then learnt; or a fixed alpha.
+        Shape and rate of the gamma prior on alpha, or a fixed alpha.
     burn_in : int, default=200
-        Sweeps of each chain that are thrown away.
+        Discarded sweeps of each chain.
     n_draws : int, default=200
         Partitions kept from each chain, one per sweep.
     n_init : int, default=4
-        Variational starts, of which the best is kept; or chains of the sampler, which are pooled.
+        Number of variational starts, of which the best is kept, or of chains, which are pooled.
     max_iter : int, default=500
-        Most variational iterations from one start.
+        Largest number of variational iterations per start.
     tol : float, default=1e-5
-        The variational form stops when the bound rises by less than this per unit of weight.
+        Variational inference stops when the bound rises by less than this per unit of weight.
     random_state : int, RandomState, Generator or None, default=None
         Random seed.
 
     Attributes
     ----------
     memberships_ : array of shape (n, n_clusters)
-        Posterior predictive memberships; from the sampler, memberships whose products match the
+        Posterior predictive memberships; for the sampler, memberships whose products match the
         co-occurrence over all draws.
     n_clusters_ : int
-        Clusters in use; from the sampler, the most frequent number, less the clusters that have no
+        Clusters in use; for the sampler, the most frequent number, without clusters that have no
         object's largest membership.
     n_clusters_posterior_ : array
         Probability of 0, 1, 2, ... clusters.
     objective_, history_ : float, array
-        Lower bound of the log evidence (variational); largest log joint of a draw so far (sampler).
+        Lower bound of the log evidence (variational), or largest log joint so far (sampler).
     labels_, n_iter_, converged_
         As in every estimator.
     weights_ : array of shape (n_clusters,)
@@ -108,12 +109,13 @@ class DirichletProcessMixture(Clusterer):
     concentration_ : float
         Posterior mean of alpha.
     labelings_ : array of shape (n, n_init * n_draws)
-        Sampled partitions, one per column (sampler only): evidence for ``EvidenceAccumulation``.
+        Sampled partitions, one per column (sampler only); can be passed to
+        ``EvidenceAccumulation``.
     log_joint_ : array of shape (n_init, n_draws)
         Log probability of each draw together with the data (sampler only).
     r_hat_ : float
-        Agreement of the chains on the log joint, near 1 when they agree; infinite if ``n_draws`` is
-        less than 4 (sampler only).
+        Split R-hat of the log joint: near 1 if the chains agree, infinite if ``n_draws`` is less
+        than 4 (sampler only).
 
     References
     ----------
@@ -177,8 +179,8 @@ class DirichletProcessMixture(Clusterer):
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
-            Features; NaN where missing, for normal components and ``BetaBinomial``. With
-            ``NormalInverseWishart`` the variational form takes it, the sampler does not.
+            Features. Normal components and ``BetaBinomial`` take missing values (NaN), but not
+            ``NormalInverseWishart`` with the sampler.
         %(partial_labels)s
             Labels, weights and links need ``inference="variational"``.
         sample_weight : array of shape (n,), optional
@@ -192,7 +194,7 @@ class DirichletProcessMixture(Clusterer):
             X = check_features(self, X, reset=True, missing=True)
             known = Known.of(must_link, cannot_link, y, X, X.shape[0])
             rows, component = self._prepare(X, sample_weight, prior, known)
-            # Clusters change places during a fit: labels only say which rows belong together.
+            # Clusters may be reordered during a fit; until the end, labels only join rows.
             links = LinkedRows.of(known._replace(labels=None), X, rows.columns[0])
         except (ValueError, TypeError):
             self._forget()
@@ -215,7 +217,7 @@ class DirichletProcessMixture(Clusterer):
     def _in_order(
         self, X: Any, rows: Rows, links: LinkedRows | None, labels: np.ndarray | None
     ) -> Any:
-        """Memberships, the clusters of known labels first, then the largest; posterior likewise."""
+        """Memberships, labelled clusters first, then by size; reorders the posterior, too."""
         weights = None if rows.columns[0] is None else to_numpy(rows.columns[0])
         while True:
             memberships = self._memberships(X)
@@ -290,7 +292,7 @@ class DirichletProcessMixture(Clusterer):
         way = "set inference='variational', or component=NormalInverseGamma"
         reserve((2, q, X.shape[0]), np.float64, "the features of all objects", way)
         Z = component.features(X)
-        order = seeding.sort(component.points(Z), None)  # the order of the objects does not matter
+        order = seeding.sort(component.points(Z), None)  # independent of the order of objects
         Z = Z[:, order]
         trace = sampling.run_chains(component, Z, prior, seeds, self.burn_in, self.n_draws)
         counts = np.bincount(trace.labelings.max(axis=0) + 1)
@@ -322,7 +324,7 @@ class DirichletProcessMixture(Clusterer):
         yield from super()._smaller_alternatives(size)
 
     def _check_parameters(self) -> Concentration:
-        """Check what ``__init__`` stored; the prior of alpha."""
+        """The checked parameters; returns the prior of alpha."""
         self._check_loop_parameters()
         for name, low in (("burn_in", 0), ("n_draws", 1), ("max_clusters", 1)):
             check_number(getattr(self, name), name, low=low, integer=True)
@@ -354,7 +356,7 @@ class DirichletProcessMixture(Clusterer):
     def score(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Mean log posterior predictive density, comparable between models of the same data."""
+        """Mean log posterior predictive density; comparable between models of the same data."""
         weights = None if sample_weight is None else to_numpy(check_weights(sample_weight, X))
         return float(np.average(to_numpy(self.score_samples(X)), weights=weights))
 
@@ -378,7 +380,7 @@ class DirichletProcessMixture(Clusterer):
         return correlated or kind in (NormalInverseGamma, BetaBinomial)
 
     def _refuse_missing(self, X: Any) -> None:
-        """Refuse missing values that the component cannot handle, and name what can."""
+        """Refuse missing values that the component does not support, and name others that do."""
         kind = self._kind()
         if kind in (NormalInverseGamma, BetaBinomial) or (self._takes_missing() and is_numpy(X)):
             return
@@ -397,7 +399,7 @@ class DirichletProcessMixture(Clusterer):
         )
 
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
-        """Densities of measurements only: counts have none."""
+        """The evidence for the structure test: only measurements have densities, counts do not."""
         counts = self._kind() in (BetaBinomial, DirichletMultinomial)
         return (None, "") if counts else super()._structure_evidence(evidence)
 

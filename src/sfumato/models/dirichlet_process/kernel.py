@@ -6,9 +6,9 @@
     bound = sum_i w_i log sum_k exp( E log pi_k + C(S_k) . z(x_i) ) - sum_k [ C(S_k) . S_k - E(S_k)
     ] - KL(sticks) - KL(alpha)
 
-with C and E of ``components``. A step is exact coordinate ascent, so the bound never falls;
-clusters are kept in order of size, which is the best order for the sticks. ``merges`` finds the
-pairs of clusters whose union raises the bound, exactly.
+with C and E as in ``components``. A step is exact coordinate ascent, so the bound never falls.
+Clusters are sorted by size, which is the best order of the sticks. ``merges`` finds pairs of
+clusters whose union raises the bound.
 """
 
 from __future__ import annotations
@@ -26,29 +26,28 @@ from ...numerics.distances import softmax_columns
 
 
 class Tuning(NamedTuple):
-    """Numbers of default priors and of the search for a start.
+    """Constants of default priors and of the starts.
 
-    Of several numbers of a prior, the first belongs to the one that needs no choice; the evidence
-    chooses among all of them.
+    If a prior lists several values, the first is the default, and the evidence chooses among all.
     """
 
-    kappa: float = 0.01  # objects that the prior mean is worth
-    # Weights of the correlations of the data in the expected shape of a cluster; 0 is spherical.
+    kappa: float = 0.01  # weight of the prior mean, in objects
+    # Weights of the data's correlations in the expected shape of a cluster; 0 is spherical.
     tied: tuple[float, ...] = (0.9, 0.0)
-    # Expected variances within a cluster, as shares of the variance of the data: a grid, about a
-    # factor of three between its points.
+    # Expected variances within a cluster, as shares of the variance of the data: a grid with a
+    # factor of about three between values.
     spreads: tuple[float, ...] = (0.15, 0.05, 0.4, 0.015)
-    # Objects that the expected covariance is worth beyond two, for each feature: a grid; on sets
-    # kept aside the chosen prior was never worse than the first alone.
+    # Weight of the expected covariance beyond two, in objects per feature: a grid. On validation
+    # data, the chosen prior was never worse than the first alone.
     strengths: tuple[int, ...] = (0, 1, 4)
-    sample: int = 5_000  # objects among which the centers of a start are sought
+    sample: int = 5_000  # objects among which starting centers are searched
     screen: int = 10_000  # objects on which starts compete
-    # Small groups that a start begins with. On normal clusters of 150 to 400 objects with 2 to 10
-    # features (``datasets.make_gaussians``), four starts from 20 small groups reach the best bound
-    # known in all of 20 fits, from 40 groups in 19.
+    # Number of small groups in a start. On normal clusters of 150 to 400 objects with 2 to 10
+    # features (``datasets.make_gaussians``), four starts from 20 small groups reach the best known
+    # bound in all of 20 fits, from 40 groups in 19.
     cells: int = 20
-    # Finer partitions that are tried where values are missing. With 10 or 25 % missing in the sets
-    # above, 72 % of fits come within 0.1 of the best bound known, and 55 % without them.
+    # Number of finer partitions tried if values are missing. With 10 or 25 % missing in the sets
+    # above, 72 % of fits come within 0.1 of the best known bound, and 55 % without them.
     finer: int = 2
     phase: int = 10  # steps between two attempts to merge
 
@@ -57,7 +56,7 @@ TUNING = Tuning()
 
 
 class Concentration(NamedTuple):
-    """Gamma distribution of alpha; a rate of infinity means that alpha is known to be ``shape``."""
+    """Gamma distribution of alpha; with an infinite rate, alpha is fixed at ``shape``."""
 
     shape: float
     rate: float
@@ -69,7 +68,7 @@ class Concentration(NamedTuple):
 
 
 class State(NamedTuple):
-    """Sums of features (k, q) and counts (k,) of each cluster, and what follows from them."""
+    """Sums of features (k, q) and counts (k,) of each cluster, and derived quantities."""
 
     sums: np.ndarray
     counts: np.ndarray
@@ -77,11 +76,11 @@ class State(NamedTuple):
     concentration: Concentration
     coefficients: np.ndarray
     offset: np.ndarray  # E log pi
-    penalty: float  # the divergences of the bound
+    penalty: float  # divergences in the bound
 
 
 class Summary(NamedTuple):
-    """Additive statistics of a pass: sums of features, counts, and the data's part of the bound."""
+    """Additive statistics of a pass: sums of features, counts, and the data term of the bound."""
 
     sums: Any
     counts: Any
@@ -95,8 +94,8 @@ def update(
     current: Concentration,
     prior: Concentration,
 ) -> State:
-    """Best posteriors of components, sticks and alpha, the largest cluster first."""
-    # The order of sizes maximises the bound over all orders of the sticks.
+    """Best posteriors of components, sticks and alpha; the largest cluster comes first."""
+    # Sorting by size maximises the bound over all orders of the sticks.
     order = np.argsort(-counts, kind="stable")
     sums, counts = sums[order], counts[order]
     sticks = _sticks(counts, 0.0)
@@ -113,20 +112,21 @@ def update(
 
 
 def _sticks(counts: np.ndarray, alpha: float) -> np.ndarray:
-    # Mass of all later clusters; rounding may leave it below zero.
+    # Mass of all later clusters; rounding may make it negative.
     later = np.cumsum(counts[..., ::-1], axis=-1)[..., ::-1] - counts
     return np.stack([1.0 + counts[..., :-1], alpha + np.maximum(later[..., :-1], 0.0)])
 
 
 def _best_alpha(sticks: np.ndarray, guess: float, prior: Concentration) -> float:
-    """Mean of alpha that agrees with the sticks which it leads to.
+    """Mean of alpha that is consistent with the sticks it implies.
 
     ``sticks`` (2, k - 1) hold 1 + N_k and the mass M_k of later clusters. The fixed point
 
         alpha (rate + sum_k [ digamma(1 + N_k + M_k + alpha) - digamma(1 + M_k + alpha) ])
             = shape + sum_k M_k / (M_k + alpha),
 
-    has a difference of its sides that rises and is concave: Newton's method finds it from anywhere.
+    has a unique solution: the difference of its sides is increasing and concave, so Newton's method
+    converges from anywhere.
     """
     later, alpha = sticks[1], guess
     places = np.stack([sticks.sum(axis=0), 1.0 + later])
@@ -147,7 +147,7 @@ def _best_alpha(sticks: np.ndarray, guess: float, prior: Concentration) -> float
 def _stick_divergence(
     sticks: np.ndarray, log_v: np.ndarray, log_rest: np.ndarray, concentration: Concentration
 ) -> float:
-    """KL of the sticks from Beta(1, alpha), on average over alpha."""
+    """KL divergence of the sticks from Beta(1, alpha), averaged over alpha."""
     shape, rate = concentration
     log_alpha = np.log(shape) if np.isinf(rate) else digamma(shape) - np.log(rate)
     entropy = (sticks[0] - 1) * log_v + (sticks[1] - 1) * log_rest - betaln(*sticks)
@@ -181,8 +181,8 @@ def summarize(
     *,
     columns: int = 2**18,
 ) -> Summary:
-    """Statistics of a block of objects (b, p), cut so that its features stay in the cache, by their
-    own responsibilities or by ``given`` ones (b, k).
+    """Statistics of a block of objects (b, p), for their own or for ``given`` responsibilities (b,
+    k). The block is processed in pieces whose features fit into the cache.
     """
     size = X.shape[0] if namespace(X) is not np else max(64, columns // state.sums.shape[1])
     total = Summary(np.zeros_like(state.sums), np.zeros_like(state.counts), 0.0)
@@ -203,9 +203,9 @@ def summarize(
 
 
 def opened(state: State) -> State:
-    """The clusters that objects may belong to: those in use, and one that is empty.
+    """The clusters that objects may join: those in use, and one empty cluster.
 
-    The others are empty as well, hence the same, but later sticks make them less probable.
+    The other empty clusters are equal to it, but later sticks make them less probable.
     """
     k = int(np.sum(state.counts > 1e-12 * state.counts.sum())) + 1
     kept = {name: getattr(state, name)[:k] for name in ("sums", "counts", "coefficients", "offset")}
@@ -214,19 +214,19 @@ def opened(state: State) -> State:
 
 @dataclass(frozen=True)
 class Process:
-    """The mixture as ``engine.component.Likelihood`` climbs its bound."""
+    """The mixture in the form that ``engine.component.Likelihood`` maximises."""
 
     component: Any
     prior: Concentration
-    linked: bool  # links may ask for several empty clusters at once
+    linked: bool  # links may require several empty clusters at once
     pack: ClassVar[None] = None  # steps are not extrapolated
     unpack: ClassVar[None] = None
 
     def whole(self, rows: Rows, linked: object) -> None:
-        """No native runner."""
+        """Runs are not made in one native call."""
 
     def ready(self, state: State) -> State:
-        """The clusters that a pass looks at."""
+        """The clusters to evaluate in a pass."""
         return state if self.linked else opened(state)
 
     def summarize(self, block: Any, weights: Any, ready: State, given: Weights = None) -> Summary:
@@ -238,11 +238,11 @@ class Process:
         return logits(self.component, ready, self.component.features(block))
 
     def log_prior(self, state: State) -> float:
-        """Minus the divergences of the bound."""
+        """Minus the divergences in the bound."""
         return -state.penalty
 
     def update(self, stats: Summary, state: State) -> State:
-        """The best state for these statistics."""
+        """Best state for these statistics."""
         empty = len(state.counts) - len(stats.counts)
         sums, counts = np.pad(stats.sums, ((0, empty), (0, 0))), np.pad(stats.counts, (0, empty))
         return update(self.component, sums, counts, state.concentration, self.prior)
@@ -265,7 +265,7 @@ def assign(component: Any, log_weight: np.ndarray, parameters: object, X: Array)
 
 
 def occupied(log_vacancy: np.ndarray) -> np.ndarray:
-    """Chances of 0, 1, ... occupied clusters, (k + 1,), from the log chance of each to be empty."""
+    """Probabilities (k + 1,) of 0, 1, ... occupied clusters, given their log vacancies."""
     chances = np.ones(1)
     for vacancy in np.exp(np.minimum(log_vacancy, 0.0)):
         chances = np.append(chances * vacancy, 0.0) + np.append(0.0, chances * (1.0 - vacancy))
@@ -274,7 +274,7 @@ def occupied(log_vacancy: np.ndarray) -> np.ndarray:
 
 def merges(component: Any, state: State, losses: Any) -> list[tuple[int, int]]:
     """Disjoint pairs of clusters whose union raises the bound by more than its ``losses``."""
-    # Empty clusters hold the prior: merging them changes nothing.
+    # Merging empty clusters, which hold the prior, changes nothing.
     active = np.flatnonzero(state.counts > 1e-8 * max(1.0, state.counts.sum()))
     left, right = (active[index] for index in np.triu_indices(len(active), 1))
     if not len(left):
@@ -287,8 +287,8 @@ def merges(component: Any, state: State, losses: Any) -> list[tuple[int, int]]:
     counts[rows, right] = 0.0
     alpha = state.concentration.mean
     promise = gain + _stick_evidence(counts, alpha) - _stick_evidence(state.counts, alpha)
-    # The loss of entropy needs a pass over the data, so only thirty promising pairs are tried; it
-    # is never negative.
+    # The loss of entropy is never negative and needs a pass over the data, so only the thirty most
+    # promising pairs are tried.
     best = np.argsort(-promise, kind="stable")[:30]
     best = best[promise[best] > 0]
     pairs = [(int(left[i]), int(right[i])) for i in best]
@@ -315,7 +315,7 @@ def _stick_evidence(counts: np.ndarray, alpha: float) -> Any:
 
 
 def pair_losses(R: Array, weights: Weights, pairs: list[tuple[int, int]]) -> np.ndarray:
-    """Entropy that a block gives up when the responsibilities (k, b) of each pair are added."""
+    """Entropy lost in a block when the responsibilities (k, b) of each pair are added."""
     R = to_numpy(R)
     w = 1.0 if weights is None else to_numpy(weights)
     entropy = {k: xlogy(R[k], R[k]) for k in {k for pair in pairs for k in pair}}
@@ -324,7 +324,7 @@ def pair_losses(R: Array, weights: Weights, pairs: list[tuple[int, int]]) -> np.
 
 
 def merged(state: State, pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Sums and counts after the unions; the emptied clusters stay, with nothing in them."""
+    """Sums and counts after the merges; emptied clusters remain with zeros."""
     sums, counts = state.sums.copy(), state.counts.copy()
     for a, b in pairs:
         sums[a] += sums[b]

@@ -1,4 +1,4 @@
-"""From conjugate priors to mixture components and back: units, default priors, checks."""
+"""Conversion between conjugate priors and mixture components: units, default priors, checks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...conjugate import (
     NormalInverseGamma,
     NormalInverseWishart,
 )
-from ...numerics.coordinates import Coordinates, measure
+from ...numerics.distances import Coordinates, measure
 from .components import CountComponent, DiagonalComponent, FullComponent
 from .kernel import TUNING, Concentration
 
@@ -27,7 +27,7 @@ KINDS = (NormalInverseWishart, NormalInverseGamma, DirichletMultinomial, BetaBin
 
 
 def _location(rows: Rows, *, mix: bool = False) -> tuple[np.ndarray, np.ndarray, Coordinates]:
-    """Mean and standard deviation of every feature, missing values left out."""
+    """Mean and standard deviation of every feature, ignoring missing values."""
     if np.isnan(rows.extremes()).all():
         raise ValueError("X holds no numbers at all, only NaN: give at least one")
     found = measure(rows, per_feature=True, mix=mix)
@@ -35,7 +35,7 @@ def _location(rows: Rows, *, mix: bool = False) -> tuple[np.ndarray, np.ndarray,
 
 
 def default_prior(kind: type, rows: Rows) -> Any:
-    """A prior in the units of the data that needs no choice: a vague one."""
+    """A vague default prior, in the units of the data."""
     p = rows.shape[1]
     if kind is BetaBinomial:
         return BetaBinomial(np.ones(p), np.ones(p))
@@ -51,7 +51,7 @@ def default_prior(kind: type, rows: Rows) -> Any:
 
 
 def candidates(component: Any) -> list[Any]:
-    """The component, and others that expect covariances of another size, shape and certainty."""
+    """The component, and variants that expect covariances of other size, shape and certainty."""
     p = len(component.mean)
     shapes = component.scale / (2 * TUNING.spreads[0]), np.eye(p)
     return [
@@ -63,7 +63,7 @@ def candidates(component: Any) -> list[Any]:
 
 
 def build(prior: Any, rows: Rows) -> Any:
-    """Mixture component with this prior; a normal one in units of variance 1."""
+    """Mixture component with this prior; normal ones are scaled to unit variance."""
     p = rows.shape[1]
     if isinstance(prior, (NormalInverseWishart, DirichletMultinomial)):
         name = "mean" if isinstance(prior, NormalInverseWishart) else "concentration"
@@ -94,7 +94,7 @@ def build(prior: Any, rows: Rows) -> Any:
 
 
 def publish(component: Any, S: np.ndarray) -> Any:
-    """Posteriors given sums of features, in the units of the data; without objects, the prior."""
+    """Posteriors for sums of features, in the units of the data; without objects, the prior."""
     if isinstance(component, CountComponent):
         posterior = component.prior + S.reshape(-1, *component.prior.shape)
         if component.trials is None:
@@ -109,7 +109,7 @@ def publish(component: Any, S: np.ndarray) -> Any:
 
 
 def check_counts(component: Any, X: Any) -> None:
-    """Refuse data that are no counts where the component wants counts."""
+    """Refuse data that are not counts if the component needs counts."""
     if not isinstance(component, CountComponent):
         return
     values, limit = (X.data if sp.issparse(X) else to_numpy(X)), component.trials
@@ -126,7 +126,7 @@ def check_counts(component: Any, X: Any) -> None:
 
 
 def check_concentration(given: Any) -> Concentration:
-    """The prior of alpha that a number, or a pair (shape, rate), stands for."""
+    """The prior of alpha given as a number or a pair (shape, rate)."""
     pair = isinstance(given, (tuple, list, np.ndarray)) and np.ndim(given) > 0
     if pair and len(given) != 2:
         raise ValueError(f"concentration must be a number or a pair (shape, rate), got {given!r}")
@@ -142,7 +142,7 @@ def check_concentration(given: Any) -> Concentration:
 
 
 def check_copies(weights: Weights) -> None:
-    """Refuse weights that drown the prior in rounding; warn of weights that it outweighs."""
+    """Refuse weights so large that the prior is lost in rounding; warn if the prior dominates."""
     if weights is None:
         return
     total = float(weights.sum())
@@ -151,7 +151,7 @@ def check_copies(weights: Weights) -> None:
             f"sample_weight adds up to {total:.0e}, so many copies of the objects that the prior "
             "is lost in rounding: divide by a number"
         )
-    # Under half an object each, weights are hardly copies, but shares.
+    # With a mean below half, these look like shares rather than numbers of copies.
     if total < 0.5 * float((weights > 0).sum()):
         warn(
             f"sample_weight adds up to {total:.3g}, as if there were so few objects, and the prior "
@@ -160,7 +160,7 @@ def check_copies(weights: Weights) -> None:
 
 
 def check_prior(component: Any) -> None:
-    """Refuse a normal prior so far from the data, or so narrow, that sums of squares cancel."""
+    """Refuse a normal prior so far from the data or so narrow that sums of squares cancel."""
     if isinstance(component, CountComponent):
         return
     full = isinstance(component, FullComponent) and np.isfinite(component.scale).all()
@@ -175,7 +175,7 @@ def check_prior(component: Any) -> None:
 
 
 def embedding(component: Any, X: Any) -> np.ndarray:
-    """A block of objects (b, p) as points whose Euclidean distance makes sense."""
+    """A block of objects (b, p) as points for Euclidean distances."""
     X = to_numpy(X.toarray() if sp.issparse(X) else X).astype(np.float64)
     if not isinstance(component, CountComponent):
         return np.nan_to_num((X - component.center) / component.unit, nan=0.0)

@@ -3,17 +3,18 @@ merge moves (Dahl 2005).
 
     p(z_i = k | rest) ~ N_k p(x_i | objects of k),      p(z_i = new | rest) ~ alpha p(x_i)
 
-Parameters are integrated out: a cluster is the posterior of its conjugate prior, and an object
-enters or leaves it by a rank-one update. ``visit`` is the one primitive: objects leave their
-clusters (if they have one) and choose again, one after another. A sweep visits all objects; a split
-allocates the objects of one cluster to two seeds the same way, with the chance of each choice kept
-for the acceptance ratio. The caches of the clusters are made afresh for every pass, so rounding
-errors do not grow.
+Parameters are integrated out: a cluster is represented by its posterior, and adding or removing an
+object is a rank-one update. The basic operation is ``visit``: objects leave their clusters (if they
+have one) and choose again, one after another. A sweep visits all objects. A split allocates the
+objects of one cluster to two seeds in the same way; the probabilities of all choices give the
+acceptance ratio. Caches of the clusters are recomputed for every pass, so rounding errors do not
+accumulate.
 
 With draws s = 1 ... m, clusters c of each, and U the consensus of the draws (rows on the simplex,
-least squares over all pairs), an object x falls together with object j with probability
-mean_s p_s(z_j | x);  its membership is the u on the simplex with u'u_j nearest to that over all j,
-a small quadratic program:  H = U'U,  b = mean_s sum_c p_s(c | x) sum_{j in c} u_j.
+least squares over all pairs), a new object x is in the same cluster as object j with probability
+mean_s p_s(z_j | x). Its membership u is the point on the simplex whose products u'u_j are closest
+to these probabilities, a small quadratic program: H = U'U, b = mean_s sum_c p_s(c | x) sum_{j in c}
+u_j.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from .kernel import Concentration
 
 
 class Draw(NamedTuple):
-    """A partition: labels (n,) 0 to k - 1, and the concentration."""
+    """A partition: labels (n,) from 0 to k - 1, and the concentration."""
 
     labels: np.ndarray
     concentration: float
 
 
 def sums(Z: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
-    """Sums of features (k, q) of clusters 0 to k - 1; label -1 belongs to none."""
+    """Sums of features (k, q) of clusters 0 to k - 1; label -1 means no cluster."""
     return (labels[None] == np.arange(k)[:, None]).astype(np.float64) @ Z.T
 
 
@@ -55,18 +56,19 @@ def visit(
     log_alpha: float,
     first: int,
 ) -> tuple[int, float]:
-    """The object to go on with, and the log chance of all choices made, after objects from
-    ``first`` on left and chose again, until no slot of the ``table`` is empty.
+    """Next object to visit, and the log probability of the choices, after objects from ``first`` on
+    left their clusters and chose again, until the ``table`` has no empty slot.
 
-    ``labels`` and the table are overwritten. ``choices`` is -1 where an object may choose by its
-    ``uniforms``, else the slot it must take. Minus infinity as ``log_alpha`` opens no cluster.
+    ``labels`` and the table are overwritten. ``choices`` is -1 if an object chooses by its
+    ``uniforms``, else the slot it must take. With ``log_alpha`` of minus infinity no cluster is
+    opened.
     """
     seats = getattr(native("seating"), table.kind)(table)
     return native("seating").visit(seats, X, labels, choices, uniforms, log_alpha, first)  # type: ignore[no-any-return]
 
 
 class Chain(NamedTuple):
-    """What stays the same along a chain: component, features (q, n) and points (n, p)."""
+    """Constants of a chain: component, features (q, n) and points (n, p)."""
 
     component: Any
     Z: np.ndarray
@@ -74,13 +76,15 @@ class Chain(NamedTuple):
 
     @classmethod
     def of(cls, component: Any, Z: np.ndarray) -> Chain:
-        """The chain of objects with features ``Z`` (q, n)."""
+        """Chain for objects with features ``Z`` (q, n)."""
         return cls(component, Z, component.points(Z))
 
     def walk(
         self, labels: np.ndarray, order: np.ndarray, choices: Any, rng: Any, log_alpha: float
     ) -> tuple[np.ndarray, float]:
-        """Visit the objects in ``order``: new labels of all, and the log chance of the choices."""
+        """New labels after visiting the objects in ``order``, and the log probability of the
+        choices.
+        """
         X, now = self.X[order], labels[order].copy()
         uniforms = rng.random(len(order))
         choices = np.full(len(order), -1, dtype=np.int64) if choices is None else choices
@@ -99,7 +103,9 @@ class Chain(NamedTuple):
         return labels, log_chance
 
     def start(self, concentration: float, rng: np.random.Generator) -> Draw:
-        """A first partition: objects come in random order and choose among the clusters so far."""
+        """A random first partition: objects arrive in random order and choose among existing
+        clusters.
+        """
         n = len(self.X)
         nobody = np.full(n, -1, dtype=np.int64)
         labels, _ = self.walk(nobody, rng.permutation(n), None, rng, np.log(concentration))
@@ -108,7 +114,7 @@ class Chain(NamedTuple):
     def sweep(
         self, draw: Draw, prior: Concentration, rng: np.random.Generator, *, n_splits: int = 3
     ) -> Draw:
-        """One pass over all objects, some split and merge proposals, and a new concentration."""
+        """Next state: a pass over all objects, split-merge proposals, and a new concentration."""
         n, alpha = len(draw.labels), draw.concentration
         labels = compact(self.walk(draw.labels, np.arange(n), None, rng, np.log(alpha))[0])
         for _ in range(n_splits if n > 1 else 0):
@@ -118,7 +124,7 @@ class Chain(NamedTuple):
     def split_merge(
         self, labels: np.ndarray, concentration: float, rng: np.random.Generator
     ) -> np.ndarray:
-        """Propose to split the cluster of two random objects, or to merge their two (Dahl 2005)."""
+        """Labels after a proposal to split the cluster of two random objects or merge their two."""
         i, j = rng.choice(len(labels), size=2, replace=False)
         merge = labels[i] != labels[j]
         both = np.flatnonzero((labels == labels[i]) | (labels == labels[j]))
@@ -139,7 +145,7 @@ class Chain(NamedTuple):
         return compact(labels)
 
     def log_joint(self, draw: Draw) -> float:
-        """Log probability of the partition and the data given the concentration."""
+        """Log probability of the partition and the data, given the concentration."""
         k, n, alpha = int(draw.labels.max()) + 1, len(draw.labels), draw.concentration
         partition = k * np.log(alpha) + gammaln(np.bincount(draw.labels)).sum()
         partition += gammaln(alpha) - gammaln(alpha + n)
@@ -147,7 +153,7 @@ class Chain(NamedTuple):
 
 
 def compact(labels: np.ndarray) -> np.ndarray:
-    """Labels 0 to k - 1 in order of their first object."""
+    """Labels 0 to k - 1, in the order of first appearance."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse].astype(np.int64)
 
@@ -165,7 +171,7 @@ def sample_concentration(
 
 
 class Trace(NamedTuple):
-    """Labelings (n, draws), concentrations (draws,) and log joint (chains, sweeps kept)."""
+    """Labelings (n, draws), concentrations (draws,) and log joint (chains, kept sweeps)."""
 
     labelings: np.ndarray
     concentrations: np.ndarray
@@ -173,7 +179,7 @@ class Trace(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """How far a chain has come: its last draw, where its generator stands, and the draws kept."""
+    """Progress of a chain: last draw, state of its random generator, and kept draws."""
 
     draw: Draw
     generator: Any
@@ -185,7 +191,7 @@ class Walk(NamedTuple):
 def run_chains(
     component: Any, Z: np.ndarray, prior: Concentration, seeds: Any, burn_in: int, n_draws: int
 ) -> Trace:
-    """Independent chains, one per seed, of which every sweep after the burn-in is kept."""
+    """Independent chains, one per seed; every sweep after the burn-in is kept."""
     chain = Chain.of(component, Z)
 
     def start(seed: int) -> Walk:
@@ -193,8 +199,7 @@ def run_chains(
         return Walk(chain.start(prior.mean, rng), rng.bit_generator.state)
 
     def sweep(walk: Walk) -> Walk:
-        # The state of the generator is part of the walk, so that a resumed chain draws the same
-        # numbers.
+        # The generator state belongs to the chain, so that a resumed chain draws the same numbers.
         rng = np.random.default_rng(0)
         rng.bit_generator.state = walk.generator
         draw = chain.sweep(walk.draw, prior, rng)
@@ -211,7 +216,7 @@ def run_chains(
             return walks, chain.log_joint(walks[0].draw)
 
         first, n_sweeps = tuple(pool.map(start, seeds)), burn_in + n_draws
-        # A negative tolerance never stops: a chain has no optimum to reach.
+        # A negative tolerance never stops: chains do not converge to an optimum.
         walks = loop.iterate(step, first, max_iter=n_sweeps, tol=-1.0, relative_to=1.0).state
     labelings = np.stack([labels for walk in walks for labels in walk.labels], axis=1)
     kept = np.array([walk.kept for walk in walks])
@@ -219,11 +224,11 @@ def run_chains(
 
 
 def split_r_hat(values: np.ndarray) -> float:
-    """Agreement of the halves of chains (chains, draws): 1 is best, infinite if too short."""
+    """Split R-hat of chains (chains, draws): near 1 if they agree, infinite if too short."""
     half = values.shape[1] // 2
     if half < 2:
         return np.inf
-    # Halves of one chain differ if it still drifts, which whole chains would hide.
+    # Halves of a drifting chain differ, which whole chains would hide.
     parts = np.concatenate([values[:, :half], values[:, -half:]])
     within = parts.var(axis=1, ddof=1).mean()
     between = parts.mean(axis=1).var(ddof=1)
@@ -233,11 +238,11 @@ def split_r_hat(values: np.ndarray) -> float:
 
 
 def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
-    """Memberships (n, k) whose products come nearest to the co-occurrence of the draws; clusters
-    that have no object's largest membership are dropped.
+    """Memberships (n, k) whose products best match the co-occurrence of the draws. Clusters without
+    any object's largest membership are dropped.
     """
     table = encode(labelings)
-    # Fifty draws are enough to find one near the middle of the posterior.
+    # Fifty draws are enough to find one near the center of the posterior.
     typical = np.flatnonzero(labelings.max(axis=0) + 1 == k)[:50]
     draws = (np.eye(k)[labelings[:, draw]] for draw in typical)
     U = min(draws, key=lambda U: label_sweep.objective(table, U))
@@ -251,20 +256,20 @@ def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
 
 
 class Posterior(NamedTuple):
-    """Draws that assign objects: their clusters one under the other, ``first`` of each draw."""
+    """Posterior draws for new objects: clusters of all draws, with the ``first`` of each."""
 
     component: Any
     first: np.ndarray
-    log_weight: np.ndarray  # (clusters,) of each cluster within its draw
-    log_new: np.ndarray  # (draws,) of a cluster not seen yet
+    log_weight: np.ndarray  # (clusters,), within each draw
+    log_new: np.ndarray  # (draws,), of a new cluster
     parameters: tuple[np.ndarray, ...]
     prior_parameters: tuple[np.ndarray, ...]
     gram: np.ndarray
-    members: np.ndarray  # (clusters, k) sums of consensus memberships
+    members: np.ndarray  # (clusters, k), sums of consensus memberships
 
     @classmethod
     def of(cls, component: Any, Z: np.ndarray, trace: Trace, U: np.ndarray) -> Posterior:
-        """What new objects are compared with, out of the sampled partitions."""
+        """Posterior for new objects, from the sampled partitions."""
         sizes = trace.labelings.max(axis=0) + 1
         draws = list(zip(trace.labelings.T, sizes, strict=True))
         S = np.vstack([sums(Z, labels, k) for labels, k in draws])
@@ -281,7 +286,9 @@ class Posterior(NamedTuple):
         return self._replace(gram=self.gram[order][:, order], members=self.members[:, order])
 
     def _within_draws(self, Z: Array) -> tuple[np.ndarray, np.ndarray]:
-        """Chances (clusters, b) within each draw, and log densities (draws, b) of its clusters."""
+        """Probabilities (clusters, b) within each draw, and log densities (draws, b) of existing
+        clusters.
+        """
         logits = self.component.log_predictive(self.parameters, Z) + self.log_weight[:, None]
         sizes = np.diff(np.append(self.first, len(self.log_weight)))
         draw = np.repeat(np.arange(len(self.first)), sizes)

@@ -1,16 +1,16 @@
 """Variational fit of a Dirichlet process mixture: starts, coordinate ascent, merges, and
 memberships of new objects.
 
-Starts are small groups of objects, merged before the first pass: for hard groups the log joint
-probability of objects and partition needs only sums of features,
+Starts are small groups of objects that are merged before the first pass. For hard groups, the log
+joint probability of objects and partition depends only on sums of features,
 
     log p = sum_k [ E(S_k) + log Gamma(N_k) + log alpha ] + constant.
 
-The pair that raises it most is merged again and again, as in Bayesian hierarchical clustering
-(Heller and Ghahramani 2005), and the best partition on the way is kept. Clusters that overlap need
-starts without merging; ``is_clear`` says when there are none.
+The pair that raises it most is merged repeatedly, as in Bayesian hierarchical clustering (Heller
+and Ghahramani 2005), and the best partition found is kept. Overlapping clusters need starts without
+merging; ``is_clear`` says when clusters do not overlap.
 
-Links act on the log responsibilities of the rows that they join (``engine.linked``).
+Links act on the log responsibilities of linked rows (``engine.linked``).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Approximation(NamedTuple):
 def approximate(
     component: Any, rows: Rows, state: kernel.State, links: LinkedRows | None = None
 ) -> tuple[Approximation, np.ndarray]:
-    """What a state says about objects, and the chances of 0, 1, ... clusters in use."""
+    """The posterior for new objects, and probabilities of 0, 1, ... clusters in use."""
     log_weight, parameters = kernel.log_weights(state), component.predictive(state.sums)
 
     def look(block: Array, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
@@ -87,7 +87,7 @@ def approximate(
 
 
 class Ascent(NamedTuple):
-    """Coordinate ascent on the bound: what a mixture is made of, the objects, and when to stop."""
+    """Coordinate ascent on the bound: the model, the objects, and when to stop."""
 
     component: Any
     rows: Rows
@@ -97,10 +97,10 @@ class Ascent(NamedTuple):
     links: LinkedRows | None = None
 
     def best(self, n_clusters: int, seeds: np.ndarray) -> loop.Run:
-        """The best of several starts, compared on a sample where there are many objects.
+        """Best of several starts, compared on a sample if there are many objects.
 
-        Merged groups may miss clusters that overlap: unless the clusters are clear, starts that
-        merge nothing are tried as well.
+        Merged groups may miss overlapping clusters, so starts without merging are tried as well,
+        unless the clusters are clear.
         """
         rows = self.rows
         large = rows.shape[0] > 2 * TUNING.screen and self.links is None
@@ -113,7 +113,8 @@ class Ascent(NamedTuple):
             run = loop.best([run, *more], larger=True)
         if not large:
             return run
-        # Statistics of the sample, scaled to the weight of all objects, start the full fit.
+        # The full fit starts from the statistics of the sample, scaled to the weight of all
+        # objects.
         grown, state = weight_of(rows) / weight_of(few.rows), run.state
         start = self._update(grown * state.sums, grown * state.counts, state.concentration)
         return self.ascend(start)
@@ -132,7 +133,7 @@ class Ascent(NamedTuple):
         return Likelihood(process, rows, total, total, self.links).run(state, max_iter, self.tol)
 
     def log_base(self) -> float:
-        """What the log density of all objects holds beside the parameters."""
+        """Parameter-free part of the log density of all objects."""
 
         def block(X: Any, weights: Any) -> tuple[float]:
             values = self.component.log_base(self.component.features(X))
@@ -141,7 +142,7 @@ class Ascent(NamedTuple):
         return self.rows.sum(block)[0]
 
     def _race(self, states: list[kernel.State]) -> loop.Run:
-        """The run from the state that leads after three steps."""
+        """Run from the state that leads after three steps."""
         if len(states) == 1:
             return self.ascend(states[0])
         few = min(3, self.max_iter)
@@ -153,7 +154,7 @@ class Ascent(NamedTuple):
         return run._replace(history=history, n_iter=len(history))
 
     def ascend(self, state: kernel.State) -> loop.Run:
-        """Coordinate ascent; every few steps, clusters whose union raises the bound are merged."""
+        """Coordinate ascent that regularly merges clusters whose union raises the bound."""
         history: list[np.ndarray] = []
         n_iter = 0
         while True:
@@ -171,7 +172,7 @@ class Ascent(NamedTuple):
                 state = self._update(*kernel.merged(state, pairs), state.concentration)
 
     def _losses(self, state: kernel.State, pairs: list[tuple[int, int]]) -> np.ndarray:
-        """Entropy that unions of two clusters give up; infinite where links keep them apart."""
+        """Entropy lost by merging pairs of clusters; infinite if links keep them apart."""
 
         def block(X: Array, weights: Weights, *_: Any) -> tuple[np.ndarray]:
             R = kernel.responsibilities(self.component, state, self.component.features(X))[0]
@@ -196,9 +197,9 @@ class Ascent(NamedTuple):
         return set(zip(*ends, strict=True))
 
     def starts(self, n_clusters: int, seeds: np.ndarray) -> list[kernel.State]:
-        """Merged groups around objects far from each other, each different partition once.
+        """Different starts from merged groups around objects that are far from each other.
 
-        Missing values count as the mean of the data, so finer partitions are tried with them.
+        Missing values are replaced by the mean here, so finer partitions are tried as well.
         """
         component, prior = self.component, self.prior
         n_cells = min(max(n_clusters, TUNING.cells), self.rows.shape[0])
@@ -216,7 +217,9 @@ class Ascent(NamedTuple):
         return states
 
     def unmerged(self, n_clusters: int, seeds: np.ndarray) -> Iterator[kernel.State]:
-        """Small groups for ascent to empty and merge, in dozens of passes: they may overlap."""
+        """Starts from small groups that may overlap; ascent empties and merges them in dozens of
+        passes.
+        """
         for seed in seeds:
             rng = np.random.default_rng(seed)
             sums, counts = _cells(self.component, self.rows, n_clusters, rng)
@@ -225,7 +228,7 @@ class Ascent(NamedTuple):
             yield self._update(sums, counts, self.prior)
 
     def is_clear(self, state: kernel.State) -> bool:
-        """Whether normal clusters are so clear that none looks like two, and no two like one."""
+        """Whether normal clusters are clear: none should be split, and no two joined."""
         component, rows = self.component, self.rows
         if not (isinstance(component, FullComponent) and is_numpy(rows.X)):
             return False
@@ -245,7 +248,7 @@ class Ascent(NamedTuple):
 
 
 def _alike(one: kernel.State, other: kernel.State) -> bool:
-    """Whether two states have the same clusters, in whatever order."""
+    """Whether two states have the same clusters, in any order."""
     if not np.allclose(np.sort(one.counts), np.sort(other.counts), rtol=1e-9):
         return False
     a, b = (np.lexsort((state.sums[:, 1], state.counts)) for state in (one, other))
@@ -254,8 +257,7 @@ def _alike(one: kernel.State, other: kernel.State) -> bool:
 
 
 def most_probable(components: list[Any], rows: Rows, alpha: float) -> Any:
-    """The component that makes objects and partition most probable: empirical Bayes over the
-    partitions that merging pairs passes through, under the first component and those chosen.
+    """The component under which objects and partition are most probable, by empirical Bayes.
 
     Where values are missing it is the first. The seed of a fit has no part in it.
     """
@@ -291,7 +293,7 @@ def _cells(
         )
         Z = component.features(X)
         if isinstance(Z, np.ndarray) and np.isnan(Z).any():
-            Z = np.nan_to_num(Z)  # missing values begin at the mean of the data
+            Z = np.nan_to_num(Z)  # missing values start at the mean of the data
         R = asarray_like(R, Z)
         return to_numpy(R @ Z.T), to_numpy(R.sum(axis=1))
 
@@ -302,10 +304,10 @@ def _cells(
 def fuse(
     component: Any, sums: np.ndarray, counts: np.ndarray, alpha: float, most: int, finer: int = 0
 ) -> list[np.ndarray]:
-    """Clusters (m,) from 0 on of groups with these sums (m, q) and positive weights (m,).
+    """Clusters (m,), numbered from 0, of groups with these sums (m, q) and positive weights (m,).
 
-    Of the partitions into at most ``most`` clusters that merging pairs passes through: the most
-    probable, and before it those with up to ``finer`` clusters more.
+    Among the partitions into at most ``most`` clusters found by merging pairs, the last is the most
+    probable; before it come those with up to ``finer`` more clusters.
     """
     tree = Tree.of(component, sums, counts, np.log(alpha))
     first = max(0, len(counts) - most)
@@ -314,8 +316,8 @@ def fuse(
 
 
 class Tree(NamedTuple):
-    """Groups (m,) merged in pairs: the ``pairs`` (m - 1, 2), and sums (2 m - 1, q) and weights
-    (2 m - 1,) of all groups and unions in the order in which they come.
+    """Groups (m,) merged in pairs: ``pairs`` (m - 1, 2), with sums (2 m - 1, q) and weights (2 m -
+    1,) of all groups and unions in the order of merging.
     """
 
     pairs: np.ndarray
@@ -325,7 +327,7 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, component: Any, sums: np.ndarray, counts: np.ndarray, log_alpha: float) -> Tree:
-        """Each time the union that raises the log joint probability most."""
+        """Tree in which each merge raises the log joint probability most."""
         m, n_nodes = len(counts), 2 * len(counts) - 1
         sums, counts = np.pad(sums, ((0, m - 1), (0, 0))), np.pad(counts, (0, m - 1))
         pairs, own, gains = [], np.zeros(n_nodes), np.full((n_nodes, n_nodes), -np.inf)
@@ -358,7 +360,7 @@ class Tree(NamedTuple):
         return values[:m].sum() + np.append(0.0, gained)
 
     def groups(self, n_merges: int) -> np.ndarray:
-        """The group (m,) of every first group after some merges, from 0 on."""
+        """Group number (m,) of every initial group after some merges, from 0."""
         m = len(self.pairs) + 1
         names = np.arange(m)
         for step in range(n_merges):

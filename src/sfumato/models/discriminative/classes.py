@@ -1,5 +1,5 @@
-"""Classes that go along with features: labels or distributions in, rows of class probabilities
-out; their prior counts and weights.
+"""Classes of the objects: labels or distributions as rows of class probabilities, with their prior
+counts and weights.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ...array.warn import warn
 
 
 def class_rows(y: ArrayLike | None, n: int, classes: Any = None) -> tuple[Any, np.ndarray]:
-    """Class distributions (n, classes), a sparse one-hot matrix for labels, and the classes, those
-    given or the sorted labels. Objects labelled -1 have a stored zero and count nothing.
+    """Class distributions (n, classes), sparse and one-hot for labels, and the classes (given, or
+    the sorted labels). Objects labelled -1 have a stored zero and no weight.
     """
     if y is None:
         raise ValueError(
@@ -52,12 +52,12 @@ def class_rows(y: ArrayLike | None, n: int, classes: Any = None) -> tuple[Any, n
 
 
 def _labelled(y: np.ndarray) -> np.ndarray:
-    """Which labels (n,) are classes; -1 is none."""
+    """Mask (n,) of the labels that are classes; -1 means unlabelled."""
     return np.asarray(y != -1, dtype=bool) if y.dtype.kind in "iuf" else np.ones(len(y), dtype=bool)
 
 
 def known_classes(classes: ArrayLike) -> np.ndarray:
-    """All classes that will ever come, sorted."""
+    """All classes that will ever occur, sorted."""
     classes = list(classes) if isinstance(classes, (set, frozenset)) else classes
     found = np.unique(_labels(_as_array(classes, "classes").ravel(), "classes"))
     found = found[_labelled(found)]
@@ -76,7 +76,7 @@ def weighted(P: Any, weights: Any) -> Any:
 
 
 def weights_as_counts(sample_weight: ArrayLike | None, X: Any) -> Any:
-    """Weights, or ``None``, with a sum that can be told from none and from infinity."""
+    """Weights, or ``None``, whose sum is neither negligible nor infinite."""
     with np.errstate(over="ignore"):
         weights = check_weights(sample_weight, X)
         total = 1.0 if weights is None else weights.sum()
@@ -89,7 +89,7 @@ def weights_as_counts(sample_weight: ArrayLike | None, X: Any) -> Any:
 
 
 def prior_counts(prior: Any, n_classes: int) -> np.ndarray:
-    """Prior counts of the classes; beyond a billion rounding would hide the data."""
+    """Prior counts of the classes, below a billion so that rounding does not hide the data."""
     try:
         counts = np.asarray(prior, dtype=np.float64)
     except (TypeError, ValueError):
@@ -108,7 +108,7 @@ def _as_array(y: Any, name: str) -> np.ndarray:
         return y.toarray()
     try:
         array = to_numpy(y)
-        # NumPy writes None, NaN and numbers out as text.
+        # NumPy would convert None, NaN and numbers to text.
         if isinstance(y, (list, tuple)) and array.dtype.kind == "U" and array.ndim == 1:
             array = np.array(y, dtype=object)
     except (TypeError, ValueError, AttributeError, RuntimeError) as error:
@@ -120,7 +120,7 @@ def _as_array(y: Any, name: str) -> np.ndarray:
 
 
 def _labels(y: np.ndarray, name: str) -> np.ndarray:
-    """Labels that can be sorted: whole numbers, strings or dates, none of them missing."""
+    """Labels that can be sorted: whole numbers, strings or dates; missing labels are refused."""
     if y.dtype.kind not in "OfMm":
         if y.dtype.kind not in "biuU":
             raise TypeError(
@@ -147,7 +147,7 @@ def _labels(y: np.ndarray, name: str) -> np.ndarray:
 
 
 def _plain(y: np.ndarray, name: str) -> np.ndarray:
-    """Objects that are all strings, as they are, or all numbers, as numbers."""
+    """An object array as strings if all are strings, or as numbers if all are numbers."""
     values = y.tolist()
     if all(isinstance(value, str) for value in values):
         return y
@@ -165,14 +165,14 @@ def _plain(y: np.ndarray, name: str) -> np.ndarray:
 
 
 def _is_missing(value: Any) -> bool:
-    """None, NaN, NaT and the NA of pandas, which is not even equal to itself with certainty."""
+    """Whether a value is None, NaN, NaT or the NA of pandas (whose comparisons are ambiguous)."""
     if value is None or type(value).__name__ == "NAType":
         return True
     return not isinstance(value, str) and np.ndim(value) == 0 and bool(value != value)
 
 
 def _codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Places of the labels among the sorted ``classes``."""
+    """Positions of the labels among the sorted ``classes``."""
     family = {"U": "text", "O": "text", "M": "date", "m": "duration"}
     alike = family.get(y.dtype.kind) == family.get(classes.dtype.kind)
     codes = np.searchsorted(classes, y) if alike else np.zeros(len(y), dtype=int)

@@ -30,56 +30,55 @@ __all__ = ["DiscriminativeClustering"]
 class DiscriminativeClustering(Clusterer):
     """Clusters of features that are most informative about a class.
 
-    Not a classifier: there may be more clusters than classes, or fewer. Each is a Voronoi cell
-    around a prototype, and the prototypes are where the class distributions of the cells differ
-    most: the maximum of their posterior, the class distributions integrated out.
+    Not a classifier: there may be more clusters than classes, or fewer. Each cluster is a Voronoi
+    cell around a prototype. Prototypes are placed so that the class distributions of the cells
+    differ most, by maximum a posteriori with the class distributions integrated out.
 
     Parameters
     ----------
     n_clusters : int, sequence of int or "auto", default 8
         Largest number of clusters; clusters that add no information about the classes become empty.
-        Of several numbers, and of 1 to ``max_clusters`` with "auto", the one under which each half
-        of the objects predicts the classes of the other half best (``held_out_information_``).
+        From several numbers (1 to ``max_clusters`` with "auto"), the one is chosen for which each
+        half of the objects best predicts the classes of the other half (``held_out_information_``).
     max_clusters : int, default 40
         Largest number that "auto" tries.
     prior : float or array of shape (n_classes,), default 1.0
         Prior counts of the Dirichlet distribution over the classes of a cluster.
     bandwidth : "auto" or float, default "auto"
-        s in exp(-|x - m_j|^2 / s^2), in the units of X. "auto": the best of three, by letting each
-        half of the objects predict the classes of the other; in the widest, s^2 is twice the mean
-        square distance, per feature, to the nearest k-means center.
+        s in exp(-|x - m_j|^2 / s^2), in the units of X. "auto" takes the best of three by
+        predicting the classes of each half of the objects from the other half; in the widest, s^2
+        is twice the mean square distance, per feature, to the nearest k-means center.
     spread : float, default 1.0
         Standard deviation of the Gaussian prior of the prototypes, as a multiple of that of the
-        data. ``np.inf`` is the flat prior of the source, under which prototypes drift away from the
-        data and memberships turn hard.
+        data. ``np.inf`` is the flat prior of the source, with which prototypes drift away from the
+        data and memberships become hard.
     size_penalty : float, default 0.0
-        Weight of a penalty on unequal cluster sizes: log k less the entropy of the sizes, in nats
+        Weight of a penalty on unequal cluster sizes: log k minus the entropy of the sizes, in nats
         per object.
     algorithm : "map", "distortion" or "online", default "map"
-        L-BFGS on all of the data, at bandwidths that fall to the one asked for from twice its
-        value, so that prototypes move while cells are wide: with the class distributions of the
-        clusters integrated out [2]_, or as parameters that minimise the expected Kullback-Leibler
-        distortion [1]_. Or steps on random batches of objects.
+        "map": L-BFGS on all data, with the class distributions of the clusters integrated out [2]_.
+        "distortion": the same, but with class distributions as parameters that minimise the
+        expected Kullback-Leibler distortion [1]_. Both start at twice the bandwidth, so that
+        prototypes can move. "online": steps on random batches of objects.
     learning_rate : float, default 0.1
-        First step of the online algorithm, in bandwidths, or in standard deviations of the data
-        where those are smaller; it falls with the batches b, a hundredth of the data each and at
-        least ten objects, as (1 + b / 200)**-0.6.
+        First step of the online algorithm, in bandwidths (or standard deviations of the data, if
+        smaller). After b batches (each a hundredth of the data, at least ten objects) it has shrunk
+        by (1 + b / 200)**-0.6.
     n_init : int, default 4
-        Starts, in turn from k-means within classes and from plain k-means; with more than 40 000
-        objects they compete on 20 000.
+        Number of starts, alternately from k-means within classes and from plain k-means; with more
+        than 40 000 objects they compete on 20 000.
     max_iter : int, default 500
-        Iterations of L-BFGS at each bandwidth, or improving passes of the online algorithm.
+        Largest number of L-BFGS iterations at each bandwidth, or of improving online passes.
     tol : float, default 1e-8
-        Change of the objective per object at which to stop; never below 1e-4 for passes of the
-        online algorithm.
+        Stop at this change of the objective per object (at least 1e-4 for online passes).
     random_state : int, Generator or None
         Random seed.
 
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, p)
-        The prototypes m_j. They stand where their borders separate the classes best and are not the
-        means of their clusters.
+        The prototypes m_j. Their borders separate the classes best; they are not the means of their
+        clusters.
     class_distributions_ : array of shape (n_clusters, n_classes)
         Posterior means of the class distributions of the clusters.
     classes_ : array of shape (n_classes,)
@@ -87,16 +86,16 @@ class DiscriminativeClustering(Clusterer):
     log_posterior_, voronoi_log_posterior_ : float
         Log probability of the classes given the clusters, soft and as Voronoi cells, normalised.
     log_evidence_ : float
-        ``voronoi_log_posterior_`` less half a log n for each coordinate of a prototype: choose the
-        number of clusters where it peaks.
+        ``voronoi_log_posterior_`` minus half a log n for each coordinate of a prototype; its
+        maximum over numbers of clusters is a good choice.
     mutual_information_, voronoi_mutual_information_ : float
-        Between clusters and classes, in nats.
+        Mutual information between clusters and classes, in nats.
     distortion_, voronoi_distortion_ : float
-        Expected Kullback-Leibler divergence of the objects' class distributions from the posterior
-        mean of their cluster's, in nats per object, soft and in Voronoi cells.
+        Expected Kullback-Leibler divergence between the class distribution of an object and the
+        posterior mean of its cluster, in nats per object, soft and in Voronoi cells.
     held_out_information_ : dict
-        With "auto": nats per object by which classes are better predicted than by one cluster, for
-        every number tried.
+        With "auto": for every number tried, the gain in predicting classes over a single cluster,
+        in nats per object.
     table_ : array of shape (n_clusters, n_classes)
         Soft counts of the classes in the clusters.
     memberships_, labels_, n_clusters_, objective_, history_, n_iter_, converged_
@@ -158,15 +157,15 @@ class DiscriminativeClustering(Clusterer):
     def fit(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> DiscriminativeClustering:
-        """Learn clusters of ``X`` that tell the classes ``y`` apart.
+        """Learn clusters of ``X`` that separate the classes ``y``.
 
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
             Features.
         y : array of shape (n,) or (n, n_classes)
-            The auxiliary class c of every object, integers or strings, or its distribution over the
-            classes; -1 means unlabelled: such objects get memberships and move no prototype.
+            The class of every object (integers or strings), or its distribution over the classes.
+            Unlabelled objects (-1) get memberships but do not affect the prototypes.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object.
         """
@@ -194,9 +193,9 @@ class DiscriminativeClustering(Clusterer):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> DiscriminativeClustering:
-        """One online pass over a chunk of data, of which ``memberships_`` and ``labels_`` are.
+        """One online pass over a batch; ``memberships_`` and ``labels_`` are those of the batch.
 
-        The first one, also after ``fit``, fixes the start, the bandwidth and the units.
+        The first batch (also after ``fit``) determines the start, the bandwidth and the units.
 
         Parameters
         ----------
@@ -204,8 +203,8 @@ class DiscriminativeClustering(Clusterer):
         y : array of shape (n,) or (n, n_classes)
             Classes, or their distributions, as in ``fit``.
         classes : array of shape (n_classes,), optional
-            All classes that will ever come, for the first chunk; without it, those of the first
-            chunk, and others are refused later.
+            All classes that will ever occur, given with the first batch; by default those of the
+            first batch. Other classes are refused later.
         sample_weight : array of shape (n,), optional
         """
         first = not hasattr(self, "_online_") or not hasattr(self, "memberships_")
@@ -243,11 +242,11 @@ class DiscriminativeClustering(Clusterer):
         check_number(self.learning_rate, "learning_rate", low=0, high=1e6, strict=True)
 
     def _number(self, problem: Problem, rng: np.random.Generator) -> int:
-        """The number of clusters, given or by held-out information."""
+        """The number of clusters, given or chosen by held-out information."""
         n, given = problem.rows.shape[0], self.n_clusters
         if isinstance(given, str):
             check_choice(given, "n_clusters (numbers or 'auto')", ("auto",))
-            # All small numbers, then every fourth or so.
+            # All small numbers, then steps of about a quarter.
             steps = np.arange(np.log(self.max_clusters / 2) / np.log(1.25) + 1e-9)
             given = np.unique(np.round(2 * 1.25**steps)).astype(int).tolist()
         elif not np.ndim(given):
@@ -259,7 +258,7 @@ class DiscriminativeClustering(Clusterer):
     def _best(
         self, problem: Problem, rng: np.random.Generator, n_init: int, bandwidth: ArrayLike
     ) -> tuple[loop.Run, float]:
-        """The best run of several starts, and the bandwidth in the frame."""
+        """The best run of several starts, and the bandwidth in scaled coordinates."""
         centers, bandwidth = starts(problem, self._k, bandwidth, rng, n_init)
         if self.algorithm != "online":
             return ascend(problem, centers, bandwidth, self.max_iter, self.tol), bandwidth
@@ -289,7 +288,7 @@ class DiscriminativeClustering(Clusterer):
     def _warn_if_chance(
         self, problem: Problem, P: Array, weights: Array, rng: np.random.Generator
     ) -> None:
-        """Warn where a fit to shuffled classes does nearly as well."""
+        """Warn if a fit to shuffled classes is nearly as good."""
         gain = self.voronoi_log_posterior_ - _one_cluster(problem)
         chance = -np.inf
         evident = gain >= TUNING.evident * self.cluster_centers_.size
@@ -318,7 +317,7 @@ class DiscriminativeClustering(Clusterer):
         return self._new_at(rows.map(self._assign), n_clusters, X)
 
     def predict_class_proba(self, X: ArrayLike) -> Any:
-        """Class probabilities (n_new, n_classes) of new objects, by their memberships."""
+        """Class probabilities (n_new, n_classes) of new objects, from their memberships."""
         memberships = self.predict_proba(X)
         return memberships @ asarray_like(self.class_distributions_, memberships)
 
@@ -328,9 +327,9 @@ class DiscriminativeClustering(Clusterer):
         """Log probability per object of new classes, given their Voronoi cells and the classes of
         the fitted objects in them.
 
-        It is the log posterior of fitted and new objects together less that of the fitted ones,
-        divided by the weight of the new ones. New objects inform each other's predictions: the
-        score of a batch is not the mean of the scores of single objects.
+        This is the log posterior of fitted and new objects together minus that of the fitted ones,
+        divided by the weight of the new ones. New objects inform each other's predictions, so the
+        score of a batch is not the mean of the scores of its objects.
 
         Parameters
         ----------
@@ -364,7 +363,7 @@ class DiscriminativeClustering(Clusterer):
         return Problem(rows, self._frame, prior, precision, penalty, total, explicit)
 
     def _features(self, X: Any, *, reset: bool) -> Any:
-        """Checked features; sparse ones with the short indices that k-means asks for."""
+        """Checked features; sparse ones have the 32-bit indices that k-means needs."""
         X = check_features(self, X, reset=reset, missing=True)
         X = sp.csr_array(X) if sp.issparse(X) else X
         if sp.issparse(X) and max(X.nnz, *X.shape) <= np.iinfo(np.int32).max:
@@ -373,7 +372,7 @@ class DiscriminativeClustering(Clusterer):
         return X
 
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
-        """Clusters follow the classes, not the density of the features."""
+        """No evidence for the structure test: clusters follow the classes, not the density."""
         return None, ""
 
     def __sklearn_tags__(self) -> Any:
@@ -390,6 +389,6 @@ def _posterior_means(r: np.ndarray, prior: np.ndarray) -> np.ndarray:
 
 
 def _one_cluster(problem: Problem) -> float:
-    """Log posterior of the classes where all objects share one cluster."""
+    """Log posterior of the classes if all objects were in one cluster."""
     (Q,) = problem.rows.columns
     return contingency.log_posterior(np.atleast_2d(to_numpy(Q.sum(axis=0))), problem.prior)

@@ -37,8 +37,7 @@ from ...engine import loop
 from ...engine.base import Clusterer, weight_of
 from ...engine.kernel_space import KernelSpace
 from ...numerics import seeding
-from ...numerics.coordinates import Coordinates, measure
-from ...numerics.distances import largest_first
+from ...numerics.distances import Coordinates, largest_first, measure
 from ...numerics.simplex import softmax
 from ...selection.automatic import AutomaticClusters
 from .problem import climb
@@ -164,7 +163,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
 
     @property
     def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature."""
+        """Whether the answer does not depend on the units of the features."""
         return self._linear
 
     @property
@@ -260,7 +259,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
     def score(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
-        """The objective of these objects at the fitted weights: higher is better."""
+        """The objective of these objects at the fitted weights; higher is better."""
         self._check_fitted()
         X = check_features(self, X, reset=False)
         rows = Rows(X, check_weights(sample_weight, X), view=self._view)
@@ -274,7 +273,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
 
 
 def _start(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Weights and constants (k, r + 1) of round clusters around the centers of k-means."""
+    """Weights and constants (k, r + 1) for round clusters around k-means centers."""
 
     def dense(block: Any) -> Any:
         return block.toarray() if sp.issparse(block) else block
@@ -286,6 +285,6 @@ def _start(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
     centers = (share @ X) / np.where(mass > 0, mass, 1.0)
     squares = np.sum(centers**2, axis=1)
     rest = float(weights @ np.sum((X - centers[labels]) ** 2, axis=1)) / weights.sum()
-    # Steep first weights saturate all memberships, and no slope leads away from there.
+    # With too steep weights all memberships saturate, and the gradient vanishes.
     spread = max(rest / X.shape[1], squares.mean() / 4.0) or 1.0
     return np.column_stack([centers, -0.5 * squares]) / spread

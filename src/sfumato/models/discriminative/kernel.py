@@ -38,18 +38,18 @@ from ...numerics.simplex import softmax
 
 
 def memberships(X: Any, centers: np.ndarray, bandwidth: float) -> Any:
-    """y_j(x) for every row of ``X``; |x|^2 cancels, so that a sparse ``X`` stays sparse."""
+    """Memberships y_j(x) (n, k); |x|^2 cancels, so a sparse ``X`` stays sparse."""
     return softmax(_affinities(X, centers, 2.0 / bandwidth**2))[0]
 
 
 def cells(X: Array, centers: np.ndarray) -> Any:
-    """Index of the nearest prototype: the Voronoi cell of every row."""
+    """Index of the nearest prototype (the Voronoi cell) of every row."""
     affinities = _affinities(X, centers, 1.0)
     return namespace(affinities).argmax(affinities, axis=1)
 
 
 def _affinities(X: Any, centers: np.ndarray, scale: float) -> Any:
-    """scale (x'm_j - |m_j|^2 / 2): minus half the squared distance, up to a term of x alone."""
+    """scale (x'm_j - |m_j|^2 / 2): minus half the squared distance, up to a term in x only."""
     xp = namespace(X)
     if (partial := _partial(X)) is not None:
         heavy, there = partial
@@ -70,24 +70,24 @@ def counts(Y: Array, Q: Array) -> np.ndarray:
 
 
 def size_cost(r: np.ndarray) -> float:
-    """sum_j R_j log(k R_j / R): 0 for equal sizes, R log k for one cluster that holds all."""
+    """sum_j R_j log(k R_j / R): 0 for equal sizes, R log k if one cluster holds everything."""
     sizes = r.sum(axis=1)
     return float(xlogy(sizes, len(sizes) * sizes / sizes.sum()).sum())
 
 
 def distortion(r: np.ndarray) -> float:
-    """E at the best class distributions of the clusters, (k, classes) counts r over their sums."""
+    """E for counts r (k, classes), with the best class distributions of the clusters."""
     return -float(np.sum(r * _log_shares(r)))
 
 
 def _log_shares(r: np.ndarray) -> np.ndarray:
-    """log psi (k, classes); of classes that a cluster lacks the logarithm of the least number."""
+    """log psi (k, classes); for absent classes, the log of the smallest float."""
     tiny = np.finfo(float).tiny
     return np.log(np.maximum(r / np.maximum(r.sum(axis=1, keepdims=True), tiny), tiny))
 
 
 def slopes(r: np.ndarray, prior: np.ndarray | None, penalty: float = 0.0) -> np.ndarray:
-    """A = dL/dr (k, classes) up to a constant, which cancels; without a prior that of -E."""
+    """A = dL/dr (k, classes) up to a constant, which cancels; without a prior, that of -E."""
     sizes = r.sum(axis=1, keepdims=True)
     A = _log_shares(r) if prior is None else psi(prior + r) - psi(prior.sum() + sizes)
     share = np.maximum(len(sizes) * sizes / sizes.sum(), np.finfo(float).tiny)
@@ -97,7 +97,7 @@ def slopes(r: np.ndarray, prior: np.ndarray | None, penalty: float = 0.0) -> np.
 def pull(
     X: Any, Y: np.ndarray, Q: Any, A: np.ndarray, centers: np.ndarray, bandwidth: float
 ) -> np.ndarray:
-    """dL/dm (k, p) of a block, given the slopes ``A`` of all of the data."""
+    """dL/dm (k, p) of a block, given the slopes ``A`` for all data."""
     xp = namespace(X)
     E = Q @ A.T if xp is np else Q @ xp.asarray(A.T, dtype=X.dtype, device=X.device)
     E -= xp.sum(Y * E, axis=1)[:, None]
@@ -106,7 +106,7 @@ def pull(
 
 
 def _partial(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Rows with zeros for missing values, and which are there, raised to all features."""
+    """Rows with zeros for missing values, and indicators of values, rescaled to all features."""
     if not isinstance(X, np.ndarray) or not np.isnan(X).any():
         return None
     there = ~np.isnan(X)

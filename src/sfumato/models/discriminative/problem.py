@@ -1,9 +1,9 @@
-"""The objective of discriminative clustering over row blocks, and its maximum: by L-BFGS, or online
-by steps on random batches of objects.
+"""The objective of discriminative clustering over row blocks, and its maximisation by L-BFGS or by
+online steps on random batches.
 
-Online there are two time scales (Borkar 1997): the counts that the steps look at forget faster than
-the steps shrink, so that they belong to the prototypes of now; the prototypes that are reported are
-a running mean of the steps' (Polyak and Juditsky 1992).
+The online algorithm has two time scales (Borkar 1997): the counts forget faster than the steps
+shrink, so they match the current prototypes. The reported prototypes are a running mean (Polyak and
+Juditsky 1992).
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from ...array.rows import Rows
 from ...array.types import Array
 from ...engine import loop
 from ...numerics import contingency
-from ...numerics.coordinates import Coordinates, measure
+from ...numerics.distances import Coordinates, measure
 from . import kernel
 
 
 class Tuning(NamedTuple):
-    """Numbers of starts, choices, warnings and of the online algorithm."""
+    """Constants for starts, choices, warnings and the online algorithm."""
 
     sample: int = 20_000  # objects on which starts compete
-    most_features: int = 500  # up to here the covariance within classes is worth inverting
-    gain: float = 0.02  # nats per object that a narrower bandwidth, or one more cluster, must gain
+    most_features: int = 500  # most features for inverting the covariance within classes
+    gain: float = 0.02  # gain (nats per object) of a narrower bandwidth or one more cluster
     chance: float = 0.001  # level of Bartlett's test of discriminant directions
     patience: int = 3  # numbers of clusters without a gain after which "auto" stops
-    # The gain over one cluster is compared with those of fits to shuffled classes, unless it is
-    # evident: so many nats per coordinate of a prototype.
+    # The gain over one cluster is compared with fits to shuffled classes, unless it is evident: at
+    # least this many nats per coordinate of a prototype.
     evident: float = 2.0
-    above_chance: float = 1.25  # times the best gain by chance that the gain must exceed
+    above_chance: float = 1.25  # factor by which the gain must exceed the best gain by chance
     shuffles: int = 3
     # Exponents of b, the number of batches: by how much the steps and the shares of a new batch in
     # the running means fall. Chosen, with the default rate, from one start on four sets of 20 000
@@ -46,29 +46,29 @@ class Tuning(NamedTuple):
     steps: float = 0.6
     counts: float = 0.4
     means: float = 0.6
-    warm: float = 30.0  # batches that the first shares count as
-    passes: int = 8  # passes without progress that end a search, the later ones with smaller steps
+    warm: float = 30.0  # number of batches that the first shares count as
+    passes: int = 8  # passes without progress that end a search; later ones take smaller steps
 
 
 TUNING = Tuning()
 
 
 class Frame(NamedTuple):
-    """Coordinates in which features have mean square one, centred unless they are sparse."""
+    """Coordinates with mean square one per feature, centred unless the data are sparse."""
 
     coordinates: Coordinates
-    middle: np.ndarray  # (p,), zero where the features are centred
+    middle: np.ndarray  # (p,), zero if the features are centred
 
     @property
     def unit(self) -> float:
-        """One unit of the coordinates in the units of the data."""
+        """Length of a coordinate unit in the units of the data."""
         return 1.0 / float(self.coordinates.scale[0])
 
     def __call__(self, X: Any) -> Any:
-        """Rows in the coordinates; in float64 wherever NumPy and SciPy hold them, for L-BFGS."""
+        """Rows in these coordinates; float64 for NumPy and SciPy arrays, as L-BFGS needs."""
         if not (is_numpy(X) or sp.issparse(X)):
             return self.coordinates.inner(X)
-        # Objects beyond have squares that overflow: they are as far as numbers go.
+        # Beyond this, squares would overflow.
         if sp.issparse(X):
             inner = self.coordinates.inner(X.astype(np.float64))
             inner.data = np.clip(inner.data, -1e70, 1e70)
@@ -77,7 +77,7 @@ class Frame(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows) -> Frame:
-        """The frame of the objects, by their weights."""
+        """Coordinates of the (weighted) objects."""
         sparse = sp.issparse(rows.X)
         mass = mass_of(rows.columns[0])
         found = measure(Rows(rows.X, mass), per_feature=False, mix=False, centre=not sparse)
@@ -88,7 +88,7 @@ class Frame(NamedTuple):
         largest = float(np.abs(mean).max(initial=0.0))
         exact = is_numpy(rows.X) or sparse
         rounding = 8 * np.finfo(rows.dtype if exact else float).eps * largest
-        # Where all objects are equal but for rounding, its size must not become the unit.
+        # If all objects are equal up to rounding, the rounding errors must not become the unit.
         if not 1.0 / found.scale[0] > rounding:
             found = found._replace(scale=np.full_like(found.scale, 1.0 / (largest or 1.0)))
         return cls(found, mean * found.scale if sparse else np.zeros(rows.shape[1]))
@@ -100,7 +100,7 @@ def mass_of(Q: Array) -> Any:
 
 
 class Problem(NamedTuple):
-    """The data of one fit and what is asked of it."""
+    """The data and settings of one fit."""
 
     rows: Rows  # features and weighted class distributions
     frame: Frame
@@ -111,7 +111,7 @@ class Problem(NamedTuple):
     explicit: bool = False  # whether class distributions are parameters, not integrated out
 
     def few(self) -> Problem:
-        """The problem, or one of objects evenly spread over the weight where there are many."""
+        """The problem, restricted to an evenly spread sample if there are many objects."""
         size = TUNING.sample
         if self.rows.shape[0] <= 2 * size:
             return self
@@ -126,13 +126,13 @@ class Problem(NamedTuple):
         return self._replace(rows=Rows(self.rows.X[chosen], Q))
 
     def part(self, chosen: np.ndarray) -> Problem:
-        """The same problem for chosen objects."""
+        """The same problem for selected objects."""
         (Q,) = self.rows.columns
         Q = Q[chosen]
         return self._replace(rows=Rows(self.rows.X[chosen], Q), total=float(mass_of(Q).sum()))
 
     def log_likelihood(self, centers: np.ndarray, bandwidth: float, learnt: Problem) -> float:
-        """Log probability of the classes here, predicted from other objects."""
+        """Log probability of these classes, predicted from the objects of ``learnt``."""
         r = self.prior + learnt.table(centers, bandwidth)
         psi = r / r.sum(axis=1, keepdims=True)
 
@@ -143,7 +143,7 @@ class Problem(NamedTuple):
         return self.rows.sum(block)[0]
 
     def table(self, centers: np.ndarray, bandwidth: float) -> np.ndarray:
-        """Soft counts (k, classes)."""
+        """Soft counts (k, classes) of classes in clusters."""
 
         def block(X: Array, Q: Array) -> tuple[np.ndarray]:
             return (kernel.counts(kernel.memberships(self.frame(X), centers, bandwidth), Q),)
@@ -161,7 +161,7 @@ class Problem(NamedTuple):
         return self.rows.sum(block)[0]
 
     def entropy(self) -> float:
-        """Weighted sum of the entropies of the objects' class distributions: 0 for labels."""
+        """Weighted sum of the entropies of the objects' class distributions; 0 for labels."""
 
         def block(X: Array, Q: Any) -> tuple[float]:
             counts = Q.data if sp.issparse(Q) else to_numpy(Q)
@@ -171,7 +171,7 @@ class Problem(NamedTuple):
         return self.rows.sum(block)[0]
 
     def objective(self, r: np.ndarray, centers: np.ndarray) -> float:
-        """Log posterior of the prototypes, up to a constant, less the penalty on sizes."""
+        """Log posterior of the prototypes up to a constant, minus the penalty on sizes."""
         cost = self.penalty * kernel.size_cost(r) if self.penalty else 0.0
         explained = contingency.log_posterior(r, self.prior)
         explained = -kernel.distortion(r) if self.explicit else explained
@@ -179,7 +179,7 @@ class Problem(NamedTuple):
         return explained - cost - 0.5 * self.precision * away
 
     def gradient(self, r: np.ndarray, centers: np.ndarray, bandwidth: float) -> np.ndarray:
-        """Derivative of the objective by the prototypes, at their table ``r``."""
+        """Gradient of the objective by the prototypes, given their table ``r``."""
         A = kernel.slopes(r, None if self.explicit else self.prior, self.penalty)
 
         def pull(X: np.ndarray, Q: np.ndarray) -> tuple[np.ndarray]:
@@ -206,7 +206,7 @@ def climb(
     max_iter: int,
     tol: float,
 ) -> loop.Run:
-    """The maximum of an objective by L-BFGS, which sees it per unit of the ``total`` weight."""
+    """Maximum of an objective by L-BFGS, scaled to one unit of the ``total`` weight."""
 
     def descent(flat: np.ndarray) -> tuple[float, np.ndarray]:
         value, slope = value_and_slope(flat.reshape(start.shape))
@@ -231,7 +231,7 @@ def climb(
 def ascend(
     problem: Problem, starts: list[np.ndarray], bandwidth: float, max_iter: int, tol: float
 ) -> loop.Run:
-    """The best run of L-BFGS after rougher searches at wider bandwidths, on a sample of many."""
+    """The best L-BFGS run, after searches at wider bandwidths and (if many objects) on a sample."""
     few, runs = problem.few(), []
     for centers in starts:
         for widening in (2.0, np.sqrt(2.0)):
@@ -243,20 +243,20 @@ def ascend(
 
 
 class Online(NamedTuple):
-    """State of the online algorithm: the prototypes, and running means over the last batches."""
+    """State of the online algorithm: prototypes, and running means over recent batches."""
 
     centers: np.ndarray  # (k, p)
-    average: np.ndarray  # of the prototypes: what is reported
-    table: np.ndarray  # soft counts (k, classes), as if of all objects seen
-    recent: np.ndarray  # the same of the last batches, used by the steps
-    first: np.ndarray  # of the steps
-    second: np.ndarray  # of their squares
+    average: np.ndarray  # running mean of the prototypes, which is reported
+    table: np.ndarray  # soft counts (k, classes), scaled to all objects seen
+    recent: np.ndarray  # the same for recent batches, used by the steps
+    first: np.ndarray  # running mean of the gradients
+    second: np.ndarray  # running mean of their squares
     batches: int
     seen: float  # weight of all objects seen
-    slow: float = 1.0  # times the steps
+    slow: float = 1.0  # factor on the step size
 
     def again(self, best: np.ndarray) -> Online:
-        """The state back at the best prototypes, with half the steps."""
+        """The state reset to the best prototypes, with half the step size."""
         slow, none = 0.5 * self.slow, np.zeros_like(best)
         return self._replace(centers=best, average=best, first=none, slow=slow)
 
@@ -270,7 +270,7 @@ class Online(NamedTuple):
 def online_pass(
     problem: Problem, state: Online, bandwidth: float, first_rate: float, order: np.ndarray
 ) -> Online:
-    """The state after steps over batches: gradients over their root mean square (Adam)."""
+    """The state after steps over batches: gradients divided by their root mean square (Adam)."""
     (Q,) = problem.rows.columns
     batch_size = max(10, len(order) // 100)
     mean_weight = problem.total / problem.rows.shape[0]
@@ -304,10 +304,11 @@ def learn(
     max_iter: int,
     tol: float,
 ) -> loop.Run:
-    """The best prototypes of online passes in random order; after two passes without progress the
-    search goes back to the best ones with half the steps.
+    """The best prototypes found by online passes in random order. After two passes without
+    progress, the search returns to the best ones with half the step size.
 
-    The state of the generator is part of the loop's, so that a resumed search has the same orders.
+    The state of the random generator is part of the state, so a resumed search uses the same
+    orders.
     """
 
     def value_of(state: Online) -> float:

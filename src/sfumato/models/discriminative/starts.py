@@ -1,4 +1,4 @@
-"""Where discriminative clustering starts: prototypes by k-means, within classes and along
+"""Starting prototypes of discriminative clustering: by k-means, also within classes and along
 discriminant directions.
 """
 
@@ -22,7 +22,7 @@ from .problem import TUNING, Problem, mass_of
 def starts(
     problem: Problem, k: int, bandwidth: Any, rng: np.random.Generator, n_init: int
 ) -> tuple[list[np.ndarray], float]:
-    """Prototypes by three kinds of k-means in turn, and the bandwidth, in the frame."""
+    """Prototypes from three kinds of k-means in turn, and the bandwidth, in scaled coordinates."""
     X, labels, mass = _sample(problem)
     plain, square = _k_means(X, mass, k, rng)
     found = [_k_means_in_classes(X, labels, mass, k, rng), plain]
@@ -41,7 +41,7 @@ def starts(
 
 
 def _widths(X: Any, square: float, along: tuple[np.ndarray, float] | None) -> tuple[float, ...]:
-    """Bandwidths to try, the widest first."""
+    """Bandwidths to try, widest first."""
     widest = np.sqrt(max(2 * square / X.shape[1], 1e-2))
     widths = [widest, widest / 2, widest / 4]
     if along is not None and along[1] < widths[-1]:
@@ -52,8 +52,8 @@ def _widths(X: Any, square: float, along: tuple[np.ndarray, float] | None) -> tu
 def choose_number(
     problem: Problem, bandwidth: Any, rng: np.random.Generator, numbers: Sequence[int]
 ) -> tuple[int, dict[int, float]]:
-    """The number of clusters under which each half of the objects predicts the classes of the
-    other best, and the information of every number, in nats per object: 0 for one cluster.
+    """The number of clusters for which each half of the objects best predicts the classes of the
+    other, and the information (nats per object, 0 for one cluster) by number.
     """
     few, information, best, failed = problem.few(), {1: 0.0}, 1, 0
     X, labels, mass = _sample(problem)
@@ -88,10 +88,10 @@ def _framed(bandwidth: float, unit: float) -> float:
 def _cross_validated(
     problem: Problem, k: int, widths: tuple[float, ...], rng: np.random.Generator
 ) -> tuple[float, float]:
-    """The bandwidth under which each half of the objects predicts the classes of the other best,
-    and the log probability of these; minus infinity where there are too few objects.
+    """The bandwidth for which each half of the objects best predicts the classes of the other, and
+    their log probability (minus infinity if there are too few objects).
 
-    The halves go by the features alone: copies of an object stay together.
+    The halves depend only on the features, so copies of an object stay together.
     """
     X = _whole(problem.frame(problem.rows.X))
     weights = np.random.default_rng(1).normal(size=X.shape[1])
@@ -119,12 +119,12 @@ def _cross_validated(
 
 
 def _whole(X: Any) -> Any:
-    """Features in the frame with their means, which are zero there, for missing values."""
+    """Scaled features with missing values replaced by their mean, which is zero."""
     return np.nan_to_num(X, nan=0.0) if isinstance(X, np.ndarray) else X
 
 
 def _sample(problem: Problem) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Features in the frame, most probable classes and weights, in an order of their own."""
+    """Scaled features, most probable classes and weights, in an order independent of the input."""
     rows = problem.few().rows
     (Q,) = rows.columns
     mass = to_numpy(mass_of(Q))
@@ -147,7 +147,7 @@ def _k_means(
 
 def _fitted_k_means(X: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> KMeans:
     with warnings.catch_warnings():
-        # fewer distinct points than clusters: prototypes coincide, which is what we want
+        # with fewer distinct points than clusters, prototypes may coincide
         warnings.simplefilter("ignore")
         k, seed = min(k, X.shape[0]), int(rng.integers(2**31))
         model = KMeans(k, n_init=1, max_iter=50, tol=0.0, random_state=seed)
@@ -157,7 +157,7 @@ def _fitted_k_means(X: Array, mass: np.ndarray, k: int, rng: np.random.Generator
 def _k_means_in_classes(
     X: Array, labels: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Centers of k-means within each class, or of class means if there are more of these."""
+    """Centers of k-means within each class, or of class means if there are more classes than k."""
     present, sizes, means = _class_means(X, labels, mass)
     if k < len(present):
         return _k_means(means, sizes, k, rng)[0]
@@ -171,7 +171,7 @@ def _k_means_in_classes(
 def _class_means(
     X: Array, labels: np.ndarray, mass: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The classes that are present, their weights and the means of their objects."""
+    """The classes present, their weights, and the means of their objects."""
     present = np.unique(labels)
     sizes = np.array([mass[labels == c].sum() for c in present])
     totals = np.stack([mass[labels == c] @ X[labels == c] for c in present])
@@ -181,8 +181,8 @@ def _class_means(
 def _k_means_along_discriminants(
     X: Any, labels: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, float] | None:
-    """Prototypes that differ along Fisher's discriminant directions only, so that features of large
-    spread do not tilt their cells, and the bandwidth there; None without such a direction.
+    """Prototypes that differ only along Fisher's discriminant directions, so that features with
+    large spread do not tilt the cells, and their bandwidth; None if there is no such direction.
     """
     if X.shape[1] > TUNING.most_features or X.shape[0] <= X.shape[1]:
         return None
@@ -193,7 +193,7 @@ def _k_means_along_discriminants(
     total, middle = mass.sum(), mass @ X / mass.sum()
     residuals = X - means[np.searchsorted(present, labels)]
     within = (residuals * mass[:, None]).T @ residuals / total
-    # So that constant features do not make it singular.
+    # A ridge, so that constant features do not make it singular.
     ridge = 1e-6 * np.trace(within) / len(within)
     if not ridge > 0:
         return None
@@ -204,7 +204,7 @@ def _k_means_along_discriminants(
     if q == 0:
         return None
     directions = directions[:, ::-1][:, :q]
-    # groups are found where the classes are round; prototypes stand in the units of the data
+    # clustered where classes are round, but the prototypes are in the units of the data
     groups = _fitted_k_means((X - middle) @ directions, mass, k, rng).labels_
     basis = np.linalg.qr(directions)[0]
     T = (X - middle) @ basis
@@ -217,7 +217,7 @@ def _k_means_along_discriminants(
 
 
 def _significant(ratios: np.ndarray, total: float, n_classes: int) -> int:
-    """How many discriminant directions are more than chance, by Bartlett's test."""
+    """Number of significant discriminant directions by Bartlett's test."""
     p = len(ratios)
     found = 0
     for i in range(min(n_classes - 1, p)):

@@ -11,18 +11,19 @@ import scipy.sparse as sp
 
 from ...array.arrays import as_dense, is_numpy, to_numpy
 from ...array.docs import documented
-from ...array.memory import InputSize, reserve
 from ...array.types import ArrayLike, RandomState, Similarity
 from ...array.validation import (
+    InputSize,
     as_generator,
     check_choice,
     check_n_clusters,
     check_number,
     check_weights,
+    reserve,
 )
 from ...array.warn import warn
 from ...data.constraints import Known, largest_first, match_columns, matching
-from ...engine import acceleration, loop
+from ...engine import loop
 from ...engine.similarity_base import SimilarityClusterer
 from ...engine.similarity_evidence import Evidence, largest_entry
 from ...numerics import operators
@@ -43,8 +44,9 @@ from . import kernel
 class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
     """Memberships from a nonnegative factor G of the similarity, F ~ G G'.
 
-    Minimises  1/2 sum_{i != j} (F_ij - g_i'g_j)^2  over G >= 0, F the doubly stochastic scaling of
-    the similarity or the similarity itself. Memberships are the rows of G divided by their sums.
+    Minimises  1/2 sum_{i != j} (F_ij - g_i'g_j)^2  over G >= 0, where F is the doubly stochastic
+    scaling of the similarity, or the similarity itself. Memberships are the rows of G divided by
+    their sums.
 
     Parameters
     ----------
@@ -53,34 +55,35 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
     function, default "knn"
     %(similarity)s
     normalization : {"relative-entropy", "frobenius", "l1"} or None
-        How F is made of the similarity W: the doubly stochastic matrix nearest to it, as in
-        ``similarity.doubly_stochastic``, or W itself. The nearest one in the L1 norm only moves the
-        diagonal, which the model leaves out, so that the answer is the same as with None.
+        How F is made from the similarity W: the nearest doubly stochastic matrix, as in
+        ``similarity.doubly_stochastic``, or W itself. The nearest one in the L1 norm only changes
+        the diagonal, which the model ignores, so the answer is the same as with None.
     solver : {"coordinate", "multiplicative"}
-        Every entry in turn at its minimum, with extrapolation; or the published multiplicative
-        rule.
+        "coordinate" minimises over every entry in turn, with extrapolation; "multiplicative" is the
+        published rule.
     n_init : int
-        Starts (one from the spectrum, the others random); the best is kept.
+        Number of starts (one from the spectrum, the others random); the best is kept.
     %(descent)s
 
     Attributes
     ----------
     memberships_ : array of shape (n, n_clusters)
-        Uniform for an object whose row of G is zero, with a warning.
+        Objects with a zero row of G get uniform memberships, with a warning.
     factor_ : array of shape (n, n_clusters)
-        G.
+        The factor G.
     vanished_ : array of int
         Objects whose row of G is zero.
     scaling_ : array of shape (n,)
-        x with F = diag(x) W diag(x) for the relative entropy; else ones.
+        x in F = diag(x) W diag(x) for the relative entropy; otherwise ones.
     shift_ : array of shape (n,)
-        y with F_ij = max(0, W_ij + y_i + y_j) for the Frobenius norm.
+        y in F_ij = max(0, W_ij + y_i + y_j) for the Frobenius norm.
     labels_, objective_, history_, n_iter_, converged_, n_clusters_
 
     Notes
     -----
-    With weights w in a third column of ``must_link``, the similarity of a pair is raised by w times
-    the largest one; that of ``cannot_link`` is lowered by as much, or to zero without weights.
+    With weights w in a third column, ``must_link`` raises the similarity of a pair by w times the
+    largest similarity, and ``cannot_link`` lowers it by as much; without weights, ``cannot_link``
+    sets it to zero.
 
     References
     ----------
@@ -145,7 +148,7 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         self._finish(loop.best(runs, larger=False), known.held(self._group, n), X)
 
     def _linked_similarity(self, W: Any, known: Known) -> Any:
-        """The similarity with soft links added and without that of pairs apart."""
+        """The similarity with weighted links added, and without those of cannot-links."""
         extra = known.similarities(self._group, W.shape[0], 1.0, largest_entry(W))
         if extra is None:
             return W
@@ -155,7 +158,7 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         return np.maximum(np.asarray(linked), 0).astype(W.dtype)
 
     def _doubly_stochastic(self, W: Similarity) -> np.ndarray:
-        """The scaling that makes W doubly stochastic; an error speaks of what the user gave."""
+        """The scaling that makes W doubly stochastic; errors refer to the input of the user."""
         try:
             return doubly_stochastic(W, weights=self._object_weights).scaling
         except ValueError as error:
@@ -184,14 +187,14 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         return needed | scaled
 
     def _starts(self, W: Similarity, rng: np.random.Generator) -> list[np.ndarray]:
-        """Nonnegative (n, k), times the root of the weights: a spectral one, then uniform draws."""
+        """Starts (n, k), nonnegative, times root weights: one from the spectrum, others random."""
         shape, v = (W.shape[0], self.n_clusters), self._object_weights
         draws = [rng.random(shape) for _ in range(self.n_init)]
         draws[0] = spectral_start(normalized_operator(W, weights=v), self.n_clusters, rng, 1e-2)
         return [(np.sqrt(v)[:, None] * G).astype(dtype_of(W)) for G in draws]
 
     def _run(self, problem: kernel.Problem, G: np.ndarray) -> loop.Run:
-        """Iterate from one start, first scaled to fit F best."""
+        """Iterate from one start, after scaling it to fit F best."""
         start = kernel.scaled_start(problem, G)
         settings: Any = {"max_iter": self.max_iter, "tol": self.tol}
         size = 1e-4 * problem.norm
@@ -200,10 +203,10 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         step = partial(kernel.sweep, problem, self.solver == "coordinate")
         if self.solver == "multiplicative":
             return iterate(step, start)
-        accelerated = acceleration.Extrapolation.accelerate(
+        accelerated = loop.Extrapolation.accelerate(
             step, partial(kernel.combine, problem), lambda mask, one, other: one if mask else other
         )
-        run = iterate(accelerated, acceleration.Extrapolation(start))
+        run = iterate(accelerated, loop.Extrapolation(start))
         return run._replace(state=run.state.settled)
 
     def _finish(self, run: loop.Run, labels: np.ndarray | None, X: Any) -> None:
@@ -223,11 +226,15 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         self._publish(self._spread(memberships, X), run)
 
     def _place(self, rows: Any) -> Any:
-        """The g >= 0 that minimises  sum_j (F_j - g'g_j)^2,  divided by its sum."""
+        """Memberships of new objects: the g >= 0 that minimises  sum_j (F_j - g'g_j)^2,
+        normalised.
+        """
         return normalize(self._fold_in(self._normalized_rows(rows))[0])
 
     def _normalized_rows(self, rows: Any) -> Any:
-        """Similarities of new objects, changed as those of the fitted ones but for ``scaling_``."""
+        """Similarities of new objects, changed like those of the fitted ones except for
+        ``scaling_``.
+        """
         rows = _on_host(rows)
         if self.normalization != "frobenius":
             return rows
@@ -246,12 +253,12 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Share of the squared scaled similarities to the fitted objects that the factors explain.
+        """Share of the squared scaled similarities to fitted objects that the factors explain.
 
         Parameters
         ----------
         X : as for ``predict_proba``
-            Objects that were not fitted make it a held-out score.
+            For objects that were not fitted, this is a held-out score.
         y : ignored
         sample_weight : array of shape (n_new,), optional
 
@@ -259,7 +266,7 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         -------
         score : float
             1 - sum_ij (f_ij - g_i'g_j)^2 / sum_ij f_ij^2 over new objects i and fitted objects j,
-            both by weight; at most 1, higher is better.
+            both weighted; at most 1, higher is better.
         """
         self._check_fitted()
         rows = self._normalized_rows(self._new_similarities(X))
@@ -274,14 +281,14 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
 
 
 def _on_host(W: ArrayLike | Similarity) -> Any:
-    """Rows are visited one by one, which is work for the CPU."""
+    """The similarity on the host, since rows are visited one by one on the CPU."""
     return W if is_numpy(W) else to_numpy(W)
 
 
 def _scaled_problem(W: Similarity, x: np.ndarray, weights: np.ndarray) -> kernel.Problem:
-    """diag(x) W diag(x) with rows that can be visited one by one, times the roots of the weights.
+    """diag(x) W diag(x), times root weights, in a form with accessible rows.
 
-    What only multiplies is written out, if it fits.
+    An operator is converted to a dense matrix, if that fits into memory.
     """
     x = (x * np.sqrt(weights)).astype(x.dtype)
     if hasattr(W, "factor"):
@@ -291,12 +298,12 @@ def _scaled_problem(W: Similarity, x: np.ndarray, weights: np.ndarray) -> kernel
         F = sp.csr_array(sp.diags_array(x) @ W @ sp.diags_array(x))
     else:
         F = x[:, None] * _written_out(W)
-        F *= x  # in place: two matrices are enough
+        F *= x  # in place, so that two matrices are enough
     return kernel.Problem.of(F, hasattr(W, "factor"), weights)
 
 
 def _written_out(W: Any) -> np.ndarray:
-    """The matrix of what only multiplies, if it fits."""
+    """The dense matrix of an operator, if it fits into memory."""
     if not isinstance(W, np.ndarray):
         what = "the explicit similarity matrix"
         fix = "give a sparse matrix or an operator with a factor"

@@ -2,15 +2,15 @@
 
     f(G) = 1/2 sum_{i != j} (F_ij - g_i'g_j)^2,    G >= 0  (n x k)
 
-As a function of one row, all others fixed,  f = const - 2 b'g + g'Hg  with  b = sum_{j != i} F_ij
-g_j  and  H = sum_{j != i} g_j g_j'. Row by row, with the newest values of all others, the published
-rule multiplies  g_r <- g_r b_r / (H g)_r;  the exact one minimises each entry in turn,  g_r <-
-max(0, g_r + (b_r - (H g)_r) / H_rr). What a row gains is known from b and H, so the objective costs
-no product.
+As a function of one row, all others fixed, f = const - 2 b'g + g'Hg with b = sum_{j != i} F_ij g_j
+and H = sum_{j != i} g_j g_j'. Row by row, with the newest values of all others, the published rule
+multiplies g_r <- g_r b_r / (H g)_r; the exact one minimises each entry in turn, g_r <- max(0, g_r +
+(b_r - (H g)_r) / H_rr). The gain of a row follows from b and H, so the objective needs no further
+product.
 
-An object of weight v is v copies that share a row. With h = sqrt(v) g and E_ij = sqrt(v_i v_j) F_ij
-the objective keeps its form, and pairs among copies add  1/2 sum_i c_i (E_ii - |h_i|^2)^2,  c_i =
-1 - 1/v_i (0 up to a weight of one): an entry is then the root of a cubic.
+An object of weight v stands for v copies that share a row. With h = sqrt(v) g and E_ij = sqrt(v_i
+v_j) F_ij the objective keeps its form, and pairs among copies add 1/2 sum_i c_i (E_ii - |h_i|^2)^2,
+c_i = 1 - 1/v_i (0 up to a weight of one): an entry is then the root of a cubic.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ...similarity.operators import Factored
 
 
 class Problem(NamedTuple):
-    """A similarity as the sweep wants it: a matrix, dense or CSR, or a factor of it if ``low``.
+    """A similarity in the form that the sweep needs: dense, CSR, or its factor if ``low``.
 
-    ``copies`` (n,) are the weights c of the pairs among copies, ``weights`` (n,) of the objects.
+    ``copies`` (n,) are the weights c of pairs among copies, ``weights`` (n,) those of the objects.
     """
 
     F: Any
@@ -40,27 +40,27 @@ class Problem(NamedTuple):
 
     @classmethod
     def of(cls, F: Any, low: bool = False, weights: np.ndarray | None = None) -> Problem:
-        """The problem of a similarity, or of its factor where ``low``; weighted, that of E."""
+        """The problem of a similarity (of its factor if ``low``); with weights, that of E."""
         squares = squared_norm(Factored(F) if low else F)
         diagonal = Factored(F).diagonal() if low else F.diagonal()
         weights = np.ones(len(diagonal)) if weights is None else weights
-        # Of the v^2 pairs among v copies of an object, v are pairs of a copy with itself.
+        # Of the v^2 pairs among v copies of an object, v pair a copy with itself.
         copies = 1.0 - 1.0 / np.maximum(weights, 1.0)
         norm = squares - float(((1.0 - copies) * diagonal.astype(np.float64)) @ diagonal)
         return cls(F, low, diagonal, norm, copies, weights)
 
 
 class State(NamedTuple):
-    """The factor G (n, k) and its objective."""
+    """The factor G (n, k), and the value of its objective."""
 
     G: np.ndarray
     objective: float
 
 
 def objective(problem: Problem, G: np.ndarray) -> float:
-    """f(G), by one product."""
+    """f(G), computed with one product."""
     t, q = _terms(problem, G)
-    # The difference of large sums may come out below zero by rounding.
+    # Rounding may make the difference of large sums negative.
     return max(0.0, 0.5 * (problem.norm - 2 * t + q))
 
 
@@ -81,12 +81,12 @@ def is_constant(problem: Problem) -> bool:
     own = (1.0 - problem.copies) * problem.weights
     total = float(root @ rows) - float(problem.diagonal @ own)
     pairs = float(problem.weights.sum()) ** 2 - float(own @ problem.weights)
-    # Equality in Cauchy and Schwarz, up to rounding.
+    # Equality in the Cauchy-Schwarz inequality, up to rounding.
     return total**2 >= (1 - 1e-9) * pairs * problem.norm
 
 
 def scaled_start(problem: Problem, G: np.ndarray) -> State:
-    """``G`` times the number that fits F best."""
+    """``G``, scaled to fit F best."""
     t, q = _terms(problem, G)
     G = (G * (t / q) ** 0.5).astype(G.dtype) if t > 0 and q > 0 else G
     return State(G, objective(problem, G))
@@ -99,9 +99,9 @@ def combine(problem: Problem, current: State, previous: State, momentum: float) 
 
 
 def sweep(problem: Problem, exact: bool, state: State) -> tuple[State, float]:
-    """Every row once, newest values first, by the exact or by the published rule."""
+    """One update of every row, using the newest values, by the exact or the published rule."""
     G, F = np.array(state.G, order="C"), problem.F
-    # G'G and, with a factor, F'G are kept up to date.
+    # G'G and, with a factor, F'G are updated along the way.
     S = np.ascontiguousarray(G.astype(np.float64).T @ G)
     M = np.array(F.T @ G, dtype=G.dtype, order="C") if problem.low else G
     rows = native("factorization").Sweep(G, S, problem.diagonal, problem.copies, exact)
@@ -115,7 +115,7 @@ def sweep(problem: Problem, exact: bool, state: State) -> tuple[State, float]:
 
 
 def fold_in(B: np.ndarray, H: np.ndarray, *, max_iter: int = 500, tol: float = 1e-10) -> np.ndarray:
-    """argmin over g >= 0 of  g'Hg - 2 b'g  for every row b of ``B``, entries in turn."""
+    """The g >= 0 that minimises  g'Hg - 2 b'g,  for every row b of ``B``, by coordinate descent."""
     G = np.zeros_like(B)
     size = float(np.abs(B).max(initial=0.0))
     slope = B.copy()
@@ -127,7 +127,7 @@ def fold_in(B: np.ndarray, H: np.ndarray, *, max_iter: int = 500, tol: float = 1
             change = np.maximum(-G[:, r], slope[:, r] / H[r, r])
             G[:, r] += change
             slope -= change[:, None] * H[r]
-            # In units of the gradient, so that the tolerance compares with the size of B.
+            # In units of the gradient, so that the tolerance is relative to the size of B.
             largest = max(largest, float(np.abs(change).max(initial=0.0)) * float(H[r, r]))
         if largest <= tol * size:
             break

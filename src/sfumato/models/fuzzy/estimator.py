@@ -11,26 +11,28 @@ import scipy.sparse as sp
 
 from ...array.arrays import to_numpy
 from ...array.docs import documented
-from ...array.rows import Rows
+from ...array.rows import Rows, add, has_holes
 from ...array.types import Array, ArrayLike, RandomState
-from ...array.validation import check_choice, check_number, check_weights
+from ...array.validation import check_choice, check_n_clusters, check_number, check_weights
 from ...array.warn import warn
 from ...data.constraints import Known
 from ...data.features import check_features, observed_only
 from ...engine import loop
-from ...engine.base import weight_of
+from ...engine.base import InductiveClusterer, weight_of
+from ...engine.kernel_space import KernelSpace
+from ...engine.linked import Linked, publish_kept
 from ...numerics import distances, seeding
-from ...numerics.coordinates import measure
+from ...numerics.distances import Coordinates, measure
 from ...selection.automatic import AutomaticClusters
-from . import kernel
-from .extended import ExtendedFuzzy
+from . import fuzziness, kernel
 from .fuzziness import TUNING
+from .linked import LinkedRows, Pairs
 
 __all__ = ["FuzzyCMeans"]
 
 
 @documented
-class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
+class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     """Memberships that decrease with the distance to cluster centers.
 
     Minimises ``sum_ij w_i u_ij**m |x_i - c_j|**2`` over memberships and centers [1]_, by
@@ -53,13 +55,10 @@ class FuzzyCMeans(AutomaticClusters, ExtendedFuzzy):
     noise : float, optional
         Adds a last column to the memberships, a noise cluster [4]_ that is equally far from every
         object: ``noise`` times the root mean square distance of the objects to their mean.
-    metric : {"euclidean", "mahalanobis", "manhattan", "cosine", "gaussian"} or function, \
-default="euclidean"
-        Distance to the centers. ``"euclidean"``: squared; ``"mahalanobis"``: squared, by an
-        ellipsoid of unit volume that each cluster has of its own (Gustafson and Kessel [2]_);
-        ``"manhattan"``: sum of absolute differences, centers are medians; ``"cosine"``: one less
-        the cosine. ``"gaussian"`` and a function ``f(X, Y)`` are kernels: squared distances in the
-        space of the kernel, from an n x n matrix. The last four hold the features in memory.
+    metric : {"euclidean", "mahalanobis", "gaussian"} or function, default="euclidean"
+        Squared distance to the centers. ``"mahalanobis"``: by an ellipsoid of unit volume that each
+        cluster has of its own (Gustafson and Kessel [2]_). ``"gaussian"`` and a function
+        ``f(X, Y)`` are kernels: distances in the space of the kernel, from an n x n matrix.
     init : array of shape (n_clusters, p), optional
         Centers to start from, once.
     n_init : int, default=4
@@ -113,7 +112,12 @@ default="euclidean"
     array([0.3, 4.8])
     """
 
-    _screen: int = 8192  # the starts compete on a hundred objects for each cluster
+    fuzzifier_: float | None
+    _coordinates: Coordinates
+    _rule: kernel.Rule
+    _space: KernelSpace | None = None
+    _kind = "spherical"  # of features: that of the fit, as ``kernel`` has them
+    _linked: LinkedRows | None = None  # during a fit
 
     def __init__(
         self,
@@ -151,17 +155,17 @@ default="euclidean"
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
-            Features; NaN means missing: distances are over the values that are there, raised to all
-            features [5]_.
+            Features. Missing values are NaN: distances are computed from the other values and
+            rescaled to all features [5]_.
         %(partial_labels)s
         %(sample_weight)s
         must_link : array of shape (m, 2) or (m, 3), optional
             Pairs of rows that belong together: they share one row of memberships. With a third
-            column of weights q, a pair costs q v sum_{j != h} u_ij**m u_lh**m instead, v the mean
-            distance of the objects to their mean.
+            column of weights q, a pair instead costs q v sum_{j != h} u_ij**m u_lh**m, where v is
+            the mean distance of the objects to their mean.
         cannot_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong apart: a pair costs q v sum_j u_ij**m u_lj**m, q the third
-            column; without it labels keep them apart wherever that can be done for all.
+            Pairs of rows that belong apart. With weights q in a third column, a pair costs q v
+            sum_j u_ij**m u_lj**m; without weights, labels keep all pairs apart if that is possible.
         """
         self._forget()
         if isinstance(self.n_clusters, str) or np.ndim(self.n_clusters):
@@ -169,12 +173,74 @@ default="euclidean"
             return self._fit_automatic(X, sample_weight, y, **links)
         self._check_parameters()
         known = Known.of(must_link, cannot_link, y, X, self.n_clusters)
-        self._frame = None
-        if not self._needs_memory(X, known):
-            return super().fit(X, None, sample_weight=sample_weight)
         self._check_room(X)
-        self._fit_in_memory(X, sample_weight, known)
+        X = check_features(self, X, reset=True, missing=not self._in_space)
+        if known.links is not None or self._in_space:
+            if self._full:
+                raise ValueError("metric='mahalanobis' takes no links: choose metric='euclidean'")
+            if not (isinstance(X, np.ndarray) or sp.issparse(X)):
+                raise ValueError("links and kernels need X as a NumPy array")
+        check_n_clusters(self.n_clusters, X.shape[0])
+        rows = self._placed(X, check_weights(sample_weight, X), known)
+        self._finish(rows, self._best_run(rows))
+        self._linked = None
+        publish_kept(self, known)
         return self
+
+    def _placed(self, X: Any, weights: Any, known: Known) -> Rows:
+        """The rows of a fit in coordinates that are learnt here, with the rule of memberships."""
+        self._space, points, self._dtype = None, X, X.dtype
+        if self._in_space:
+            self._space, points = KernelSpace.of(X, self.metric, "metric", 0.5**0.5)
+        plain, centre = Rows(points, weights), not sp.issparse(points) or self._full
+        self._kind = "full" if self._full else "spherical"
+        if not self._in_space and has_holes(plain):
+            if self._full:
+                raise ValueError(
+                    "X contains NaN, and metric='mahalanobis' needs complete features: choose "
+                    "metric='euclidean'"
+                )
+            self._kind = "partial"
+        self._coordinates = measure(plain, per_feature=False, mix=False, centre=centre)
+        # Positive even if all objects are equal, so that temperature and noise distance are
+        # positive.
+        unit = max(float(self._coordinates.variances.sum()), 1e-12)
+        rows = Rows(points, weights, view=partial(self._seen, kind=self._kind))
+        rows = rows if self._full else rows.kept()
+        few = partial(self._sample, rows, TUNING.sample, np.random.default_rng(0))
+        self._rule = self._rule_of(unit, points.shape[1], few)
+        links = Linked.of(known, 1e4)  # times the mean distance costs a pair without a weight
+        self._linked = None
+        if links is not None:
+            w = np.ones(len(links.rows)) if weights is None else weights[links.rows]
+            Z = self._seen(points[links.rows], kind=self._kind).T.astype(np.float64)
+            self._linked = LinkedRows(links, Z, w, Pairs.of(links, w, unit))
+        return rows
+
+    def _seen(self, points: Any, *, kind: str) -> Any:
+        """z(x) (b, q) of features, or of rows of the kernel's space, in coordinates."""
+        inner = self._coordinates.inner(points)
+        if kind == "partial":
+            inner = np.asarray(_dense(inner), dtype=np.float64)
+        return kernel.features((_dense(inner) if kind == "full" else inner).T, kind).T
+
+    def _new(self, X: Any, sample_weight: ArrayLike | None) -> tuple[Rows, kernel.Distances]:
+        """New objects as the fitted model sees them, and the centers for a pass over them."""
+        self._check_fitted()
+        X = check_features(self, X, reset=False, missing=self._euclidean)
+        weights, kind = check_weights(sample_weight, X), self._kind
+        if self._euclidean and has_holes(Rows(X)):
+            kind = "partial"
+
+        def view(block: Any) -> Any:
+            if self._space is None:
+                return self._seen(block, kind=kind)
+            F, beyond = self._space(block)
+            Z = self._seen(F, kind=kind)
+            Z[:, -1] += beyond * self._coordinates.scale[0] ** 2
+            return Z
+
+        return Rows(X, weights, view=view), kernel.ready(self._state, self._rule, kind)
 
     @documented
     def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
@@ -182,19 +248,17 @@ default="euclidean"
 
         %(new_objects)s
         """
-        self._check_fitted()
-        plain = self._is_plain(X)
-        U = super().predict_proba(X) if plain else self._new_in_memory(X, None)[0]
-        return self._new_at(U, n_clusters, X)
+        rows, ready = self._new(X, None)
+        return self._new_at(self._memberships(rows, ready, rows.dtype), n_clusters, X)
 
     def score(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Minus the objective per unit of weight at the fitted centers: higher is better."""
-        self._check_fitted()
-        if self._is_plain(X):
-            return super().score(X, y, sample_weight=sample_weight)
-        return -self._new_in_memory(X, sample_weight)[1]
+        """Minus the objective at the fitted centers, per unit of weight; higher is better."""
+        rows, ready = self._new(X, sample_weight)
+        total = weight_of(rows)
+        stats = rows.sum(lambda block, weights: self._summarize(block, weights, ready))
+        return -float(self._outer(stats.objective, total)) / total
 
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
@@ -207,21 +271,34 @@ default="euclidean"
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
-            A batch of objects, at least ``n_clusters`` in the first one.
+            A batch of objects, at least ``n_clusters`` in the first one; NaN if the first has NaN.
         y : ignored
         sample_weight : array of shape (n,), optional
         """
         first = not hasattr(self, "memberships_")
-        if self._needs_memory(X, Known()) or (not first and self._frame is not None):
-            raise ValueError(
-                "partial_fit needs metric='euclidean' or 'mahalanobis' and features without NaN: "
-                "use fit"
-            )
+        if self._in_space:
+            raise ValueError("partial_fit needs metric='euclidean' or 'mahalanobis': use fit")
         if first:
             self.fit(X, sample_weight=sample_weight)
-        X = check_features(self, X, reset=False)
-        self._absorb(self._rows(X, check_weights(sample_weight, X)), first)
+        missing = self._kind == "partial"
+        X = check_features(self, X, reset=False, missing=missing)
+        view = partial(self._seen, kind=self._kind)
+        self._absorb(Rows(X, check_weights(sample_weight, X), view=view), first)
         return self
+
+    @property
+    def _full(self) -> bool:
+        """Whether every cluster has its own ellipsoid."""
+        return isinstance(self.metric, str) and self.metric == "mahalanobis"
+
+    @property
+    def _euclidean(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "euclidean"
+
+    @property
+    def _in_space(self) -> bool:
+        """Whether distances are those in the space of a kernel."""
+        return not (self._euclidean or self._full)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -230,74 +307,129 @@ default="euclidean"
         else:
             check_number(self.fuzzifier, "fuzzifier", low=1.0, high=100.0)
         if not callable(self.metric):
-            names = ("euclidean", "mahalanobis", "manhattan", "cosine", "gaussian")
+            names = ("euclidean", "mahalanobis", "gaussian")
             check_choice(self.metric, "metric (a name or a kernel f(X, Y))", names)
         for name in ("entropy", "noise"):
             if getattr(self, name) is not None:
                 check_number(getattr(self, name), name, low=0.0, high=1e100, strict=True)
 
-    def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
-        X = check_features(self, X, reset=True)
-        weights = check_weights(sample_weight, X)
-        plain = Rows(X, weights)
-        centre = not sp.issparse(X) or self._full
-        self._coordinates = measure(plain, per_feature=False, mix=False, centre=centre)
-        # Positive even if all objects are equal, so that temperature and noise distance are.
-        variance = max(float(self._coordinates.variances.sum()), 1e-12)
-        self._screen = int(np.clip(100 * self.n_clusters, 2000, 8192))
-        rows = self._rows(X, weights)
-        rows = rows if self._full else rows.kept()
-        few = partial(self._sample, rows, TUNING.sample, np.random.default_rng(0))
-        self._rule = self._rule_of(variance, self.n_features_in_, few)
-        return rows
+    def _rule_of(
+        self, unit: float, width: int, sample: Callable[[], tuple[np.ndarray, np.ndarray]]
+    ) -> kernel.Rule:
+        """The rule that turns distances (of mean ``unit``) into memberships. ``sample()`` gives
+        rows of length ``width`` and their weights, from which the fuzzifier is chosen.
+        """
+        noise = None if self.noise is None else self.noise**2 * unit
+        if self.entropy is not None:
+            self.fuzzifier_ = None
+            return kernel.Rule(TUNING.classical, self.entropy * unit, noise)
+        if not isinstance(self.fuzzifier, str):
+            self.fuzzifier_ = float(self.fuzzifier)
+        elif fuzziness.least(width) == TUNING.classical:
+            self.fuzzifier_ = TUNING.classical
+        else:
+            self.fuzzifier_ = fuzziness.choose(
+                *sample(), self.n_clusters, ellipsoids=self._full, cap=noise or np.inf
+            )
+        return kernel.Rule(self.fuzzifier_, None, noise)
 
     def _sample(self, rows: Rows, size: int, rng: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Inner features (m, d) and weights (m,) of some objects, sorted."""
-        d = self.n_features_in_
+        """Inner features (m, d), NaN where missing, and weights (m,) of some objects, sorted."""
+        d = len(self._coordinates.variances)
         # At most 128 MB of features, unless there are very many clusters.
         size = max(20 * self.n_clusters, min(size, 2**24 // max(d, 1)))
 
         def features(block: Any) -> Any:
-            return _dense(block[:, 1 : d + 1])
+            X = _dense(block[:, 1 : d + 1])
+            if self._kind != "partial":
+                return X
+            share = block[:, d + 1 :]
+            return np.where(share > 0, X / np.where(share > 0, share, 1.0), np.nan)
 
-        return seeding.sorted_sample(rows, size, rng, features=features)[:2]
-
-    def _rows(self, X: Any, *columns: Any) -> Rows:
-        kind = "full" if self._full else "spherical"
-
-        def view(block: Any) -> Any:
-            inner = self._coordinates.inner(block)
-            return distances.features((_dense(inner) if self._full else inner).T, kind).T
-
-        return Rows(X, *columns, view=view)
+        return seeding.sorted_sample(rows, size, rng, features=features, key=np.nan_to_num)[:2]
 
     def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.State:
         if self.init is not None:
-            centers = np.asarray(self._coordinates.inner(self._given_centers()), dtype=np.float64)
+            given = self._given_centers()
+            given = given if self._space is None else self._space(given)[0]
+            centers = np.asarray(self._coordinates.inner(given), dtype=np.float64)
         else:
-            X, weights = self._sample(rows, self._screen, rng)
+            X, weights = self._sample(rows, self._few, rng)
             cap = self._rule.noise or np.inf
-            centers = seeding.kmeans_plus_plus(X, weights, self.n_clusters, rng, cap=cap)
+            whole = np.nan_to_num(X)
+            centers = seeding.kmeans_plus_plus(whole, weights, self.n_clusters, rng, cap=cap)
         k, d = centers.shape
-        return kernel.State(centers, np.tile(np.eye(d), (k, 1, 1)) if self._full else None)
+        state = kernel.State(centers, np.tile(np.eye(d), (k, 1, 1)) if self._full else None)
+        return state if self._linked is None else self._linked.numbered(state, self._ready(state))
+
+    def _given_centers(self) -> np.ndarray:
+        wanted = (self.n_clusters, self.n_features_in_)
+        try:
+            centers = np.asarray(self.init, dtype=np.float64)
+        except (TypeError, ValueError):
+            centers = np.empty(0)
+        if centers.shape != wanted or np.isnan(centers).any():
+            raise ValueError(
+                f"init must hold {wanted[0]} centers of {wanted[1]} features without NaN, or be "
+                f"None, got shape {np.shape(centers)} of {type(self.init).__name__}"
+            )
+        return centers
+
+    @property
+    def _few(self) -> int:
+        """Objects on which starts compete: a hundred for each cluster."""
+        return int(np.clip(100 * self.n_clusters, 2000, 8192))
+
+    @property
+    def _screen(self) -> int | None:  # type: ignore[override]
+        return self._few if self._linked is None else None  # links are of all objects
 
     def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
-        # Every start from given centers would be the same.
-        return super()._runs(rows, seeds if self.init is None else seeds[:1], total)
+        # All starts from given centers would be equal.
+        seeds = seeds if self.init is None else seeds[:1]
+        if self._linked is None:
+            return super()._runs(rows, seeds, total)
+        # Steps take longer with links, so only the most promising start goes on.
+        states = (self._start(rows, np.random.default_rng(seed)) for seed in seeds)
+        step, few = self._step(rows), TUNING.screened
+        first = [loop.iterate(step, state, max_iter=few, tol=0.0) for state in states]
+        return [self._run(rows, loop.best(first, larger=False).state, total)]
 
     def _run(self, rows: Rows, state: kernel.State, total: float) -> loop.Run:
         max_iter, tol = self.max_iter, self.tol
-        if self._rule.hard:  # Lloyd's steps lead where they lead, without extrapolation
-            step = self._step(rows)
-            return loop.iterate(step, state, max_iter=max_iter, tol=tol, relative_to=total)
-        if (block := rows.only_block) is not None:
+        # Lloyd's steps, and those of linked rows, lead where they lead, without extrapolation.
+        if self._rule.hard or self._linked is not None:
+            scale = total if self._rule.hard else None
+            return loop.iterate(
+                self._step(rows), state, max_iter=max_iter, tol=tol, relative_to=scale
+            )
+        if self._kind == "spherical" and (block := rows.only_block) is not None:
             compute = kernel.whole_run(block[0].T, block[1], state, self._rule, max_iter, tol)
             if compute is not None:
                 return loop.at_once(compute)
         return super()._run(rows, state, total)
 
+    def _step(self, rows: Rows) -> loop.Step:
+        if self._linked is None:
+            return super()._step(rows)
+        return partial(self._linked_step, rows)
+
+    def _linked_step(self, rows: Rows, state: kernel.State) -> tuple[kernel.State, float]:
+        """Free rows by the sums of their blocks; linked rows by themselves."""
+        assert self._linked is not None
+        links, weights = self._linked.links, rows.columns[0]
+        free = np.ones(rows.shape[0]) if weights is None else weights.copy()
+        free[links.rows] = 0.0
+        found = self._sum(rows.beside(free), state)
+        U, own = self._linked.summarize(state, self._ready(state))
+        stats = add(found, own)
+        return self._update(stats, state)._replace(linked=U), stats.objective
+
+    def _objective(self, rows: Rows, state: kernel.State) -> float:
+        return self._step(rows)(state)[1]
+
     def _ready(self, state: kernel.State) -> kernel.Distances:
-        return kernel.ready(state, self._rule)
+        return kernel.ready(state, self._rule, self._kind)
 
     def _sum(self, rows: Rows, state: kernel.State) -> kernel.Stats:
         if rows.stacked is None:
@@ -311,17 +443,23 @@ default="euclidean"
         return kernel.summarize(block.T, weights, state)
 
     def _update(self, stats: kernel.Stats, state: kernel.State) -> kernel.State:
-        return kernel.update(stats, state)
+        return kernel.update(stats, state, self._kind)
 
     def _assign(self, block: Array, state: kernel.Distances) -> Any:
         return kernel.memberships(block.T, state)
+
+    def _memberships(self, rows: Rows, ready: kernel.Distances, dtype: Any) -> Any:
+        U = rows.map(lambda block, *_: self._assign(block, ready))
+        return U.astype(dtype, copy=False) if hasattr(U, "astype") else U
 
     _pack = staticmethod(kernel.pack)
     _unpack = staticmethod(kernel.unpack)
 
     def _best_run(self, rows: Rows) -> loop.Run:
         run = super()._best_run(rows)
-        ready = self._ready(run.state)
+        if self._linked is not None and self._linked.labelled:
+            return run
+        ready, linked = self._ready(run.state), run.state.linked
 
         def block(Z: Any, weights: Any) -> tuple[np.ndarray]:
             U = to_numpy(self._assign(Z, ready)).astype(np.float64)
@@ -330,21 +468,29 @@ default="euclidean"
         sizes, centers = rows.sum(block)[0], run.state.centers
         order = distances.largest_first(sizes[: len(centers)], centers)
         metrics = None if run.state.metrics is None else run.state.metrics[order]
-        return run._replace(state=kernel.State(centers[order], metrics))
+        if linked is not None:
+            linked = linked[:, [*order, *range(len(order), linked.shape[1])]]
+        return run._replace(state=kernel.State(centers[order], metrics, linked))
 
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:
-        # The kernel works with power means of distances, see its formulas.
+        # The kernel works with power means of distances; see its formulas.
         factor = self._rule.factor(self._state.centers.shape[0] + (self.noise is not None))
         return objective * factor / self._coordinates.scale[0] ** 2
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
-        super()._finish(rows, run)
-        centers, metrics = run.state
-        dtype = self.memberships_.dtype if isinstance(self.memberships_, np.ndarray) else np.float64
-        self.cluster_centers_ = self._coordinates.outer(centers).astype(dtype)
+        self._state, ready, total = run.state, self._ready(run.state), weight_of(rows)
+        centers, metrics, _ = run.state
+        U = self._memberships(rows, ready, self._dtype)
+        if self._linked is not None:
+            U[self._linked.links.rows] = self._linked.summarize(run.state, ready)[0]
+        objective = self._outer(self._objective(rows, run.state), total)
+        self._publish(U, run._replace(history=self._outer(run.history, total)), objective)
+        dtype = U.dtype if isinstance(U, np.ndarray) else np.float64
+        if self._space is None:
+            self.cluster_centers_ = self._coordinates.outer(centers).astype(dtype)
         if metrics is not None:
             self.metrics_ = metrics.astype(dtype)
-        if kernel.least_gap(centers) <= self._indistinct(weight_of(rows)):
+        if kernel.least_gap(centers) <= self._indistinct(total):
             name, value = "fuzzifier", self.fuzzifier_
             if self.entropy is not None:
                 name, value = "entropy", self.entropy
@@ -355,10 +501,11 @@ default="euclidean"
             )
 
     def _indistinct(self, total: float) -> float:
-        """Squared distance under which two centers count as one.
+        """Squared distance below which two centers count as one.
 
-        Along the direction between them, memberships that centers at a squared distance g give to
-        objects at a mean distance D differ by a factor of about  1 + sqrt(2 g / ((m - 1) D)).
+        For centers at a squared distance g and objects at a mean distance D, the two memberships of
+        an object in the direction between the centers differ by a factor of about 1 + sqrt(2 g /
+        ((m - 1) D)).
         """
         least = 1e-8 * float(self._coordinates.variances.sum())
         if self.entropy is not None or self._full:
@@ -366,6 +513,11 @@ default="euclidean"
         scale = float(self._coordinates.scale[0])
         spread = float(self.objective_) / total * scale * scale
         return max(least, 0.5 * TUNING.alike**2 * (self._rule.fuzzifier - 1.0) * spread)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._euclidean
+        return tags
 
 
 def _dense(block: Any) -> Any:

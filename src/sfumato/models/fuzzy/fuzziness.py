@@ -10,8 +10,7 @@ that all clusters share). Taken within the clusters of k-means on a sample, F te
 are: l = 1 / d for round ones in d features. At the least such m no cluster is cut, however many
 centers it gets, clusters that differ are told apart, and memberships are close to posterior
 probabilities of normal clusters, for which m = 1 + 2 / d:  u_ij ~ |x_i - c_j|^-d  is the density of
-a normal cluster of unknown scale. For sums of absolute differences the same steps, with Laplace's
-density, give half of m - 1.
+a normal cluster of unknown scale.
 """
 
 from __future__ import annotations
@@ -25,32 +24,32 @@ from ...numerics.eigen import leading_eigenvectors
 
 
 class Tuning(NamedTuple):
-    """Numbers of the choice of a fuzzifier, and of the warning that centers coincide."""
+    """Constants for the choice of a fuzzifier, and for the warning about coinciding centers."""
 
     classical: float = 2.0  # the usual value, and the largest one that is chosen
-    sample: int = 2000  # objects that are looked at, as in the structure test
-    most_clusters: int = 100  # of k-means: so many leave little more than the clusters
-    n_starts: int = 2  # of k-means: a start that joins two clusters would raise the answer
+    sample: int = 2000  # number of objects to look at, as in the structure test
+    most_clusters: int = 100  # largest number of clusters for k-means
+    n_starts: int = 2  # a start that joins two clusters gives too large a value
     n_steps: int = 10
-    screened: int = 5  # steps after which, with links, only the best start goes on
-    # Relative difference of the memberships that two centers give under which they count as one:
-    # in one normal cloud in 5 to 50 features all are under 0.05.
+    screened: int = 5  # steps with links after which only the best start continues
+    # Relative difference of the memberships from two centers below which they count as one. For one
+    # normal cluster in 5 to 50 features, all differences are below 0.05.
     alike: float = 0.1
 
 
 TUNING = Tuning()
 
 
-def fuzzifier_of(largest: float, order: int) -> float:
-    """The fuzzifier for the largest eigenvalue of F, and distances that are powers ``order``."""
+def fuzzifier_of(largest: float) -> float:
+    """The fuzzifier for the largest eigenvalue of F."""
     if largest >= 0.5:
         return TUNING.classical
-    return min(TUNING.classical, 1.0 + order * largest / (1.0 - 2.0 * largest))
+    return min(TUNING.classical, 1.0 / (1.0 - 2.0 * largest))
 
 
-def least(width: int, order: int) -> float:
-    """The least fuzzifier that ``choose`` may give for objects of ``width`` numbers."""
-    return fuzzifier_of(1.0 / max(width, 1), order)  # no eigenvalue is less than the mean of all
+def least(width: int) -> float:
+    """Smallest fuzzifier that ``choose`` may return for rows of length ``width``."""
+    return fuzzifier_of(1.0 / max(width, 1))  # no eigenvalue is less than the mean of all
 
 
 def choose(
@@ -58,14 +57,12 @@ def choose(
     weights: np.ndarray,
     k: int,
     *,
-    order: int = 2,
     ellipsoids: bool = False,
     cap: float = np.inf,
 ) -> float:
     """The fuzzifier for ``k`` clusters of sorted objects ``X`` (n, d) with their mean at zero.
 
-    Values may be missing. ``order`` is 2 for squared distances and 1 for absolute ones; k-means
-    counts squared distances up to ``cap``.
+    Values may be missing; k-means counts squared distances up to ``cap``.
     """
     there = ~np.isnan(X)
     whole = np.where(there, X, 0.0)
@@ -73,16 +70,16 @@ def choose(
     if ellipsoids:
         R = seeding.whiten(R, w)
     squares = np.einsum("ij,ij->i", R, R)
-    # Copies of one object have no direction from their center, only rounding errors.
+    # The direction between an object and an equal center is only rounding error.
     away = (w > 0) & (squares > 1e-20 * squares.max(initial=0.0))
     if not away.any():
         return TUNING.classical
     share = w[away] / w[away].sum()
-    return fuzzifier_of(_largest(R[away] * np.sqrt(share / squares[away])[:, None]), order)
+    return fuzzifier_of(_largest(R[away] * np.sqrt(share / squares[away])[:, None]))
 
 
 def _residuals(X: np.ndarray, weights: np.ndarray, k: int, cap: float) -> np.ndarray:
-    """Differences of the objects from their centers, in the better of some runs of k-means."""
+    """Differences (n, d) between objects and their centers in the best of several k-means runs."""
     rng, found = np.random.default_rng(0), []
     for _ in range(TUNING.n_starts if k > 1 else 1):
         centers = seeding.kmeans_plus_plus(X, weights, k, rng, cap=cap)
@@ -97,6 +94,6 @@ def _residuals(X: np.ndarray, weights: np.ndarray, k: int, cap: float) -> np.nda
 def _largest(Y: np.ndarray) -> float:
     """The largest eigenvalue of Y'Y, whose trace is one."""
     F = Y.T @ Y if Y.shape[0] >= Y.shape[1] else Y @ Y.T
-    if len(F) <= 64:  # LAPACK then takes less time than its callers
+    if len(F) <= 64:  # LAPACK is fast enough here
         return float(np.linalg.eigvalsh(F)[-1])
     return float(leading_eigenvectors(F, 1, tol=1e-6).values[0])

@@ -8,7 +8,10 @@ With the best U, an object costs  k^(1 - m)  times the power mean of its distanc
 For m = 1 it is the least distance: every object belongs to its nearest center, as in k-means.
 Variants: Gustafson and Kessel (1979), d_ij = (x - c_j)' A_j (x - c_j) with det A_j = 1; entropy (Li
 and Mukaidono 1995),  sum w u d + t sum w u log u,  so u = softmax(-d / t); noise (Dave 1991), one
-more cluster at the same distance from every object.
+more cluster at the same distance from every object. Where values are missing (NaN) distances are
+over the p' others and raised by p / p' (Hathaway and Bezdek 2001), which is linear in
+
+    z(x) = (|x|^2, x, which are there) p / p'                  kind "partial"
 """
 
 from __future__ import annotations
@@ -27,21 +30,29 @@ from ...numerics import distances
 
 
 class State(NamedTuple):
-    """Centers (k, d) and, for ellipsoids, matrices (k, d, d) of determinant one."""
+    """Centers (k, d) and, for ellipsoids, matrices (k, d, d) of determinant one; the last
+    memberships of linked rows, from which the next ones begin.
+    """
 
     centers: np.ndarray
     metrics: np.ndarray | None = None
+    linked: np.ndarray | None = None
+
+    @property
+    def kind(self) -> str:
+        """Kind of features, where none is missing."""
+        return "spherical" if self.metrics is None else "full"
 
 
 class Stats(NamedTuple):
-    """Weighted sums of z(x) (k, q), and the objective of the state they were taken at."""
+    """Weighted sums of z(x) (k, q), and the objective of the state at which they were computed."""
 
     sums: np.ndarray
     objective: float
 
 
 class Rule(NamedTuple):
-    """Fuzzifier, temperature (replaces it), and squared distance of the noise cluster."""
+    """Fuzzifier, temperature (replaces it if given), and squared distance of the noise cluster."""
 
     fuzzifier: float
     temperature: float | None = None
@@ -49,7 +60,7 @@ class Rule(NamedTuple):
 
     @property
     def hard(self) -> bool:
-        """Whether every object belongs to its nearest center alone."""
+        """Whether every object belongs only to its nearest center."""
         return self.temperature is None and self.fuzzifier == 1.0
 
     @property
@@ -58,41 +69,52 @@ class Rule(NamedTuple):
         return self.temperature is None and not self.hard
 
     def factor(self, columns: int) -> float:
-        """What an objective is times the power means of distances to so many clusters."""
+        """Ratio of the objective to the power means of distances, for this many clusters."""
         return 1.0 if self.temperature is not None else columns ** (1.0 - self.fuzzifier)
 
 
 class Distances(NamedTuple):
-    """A state as a pass needs it: coefficients (k, q) of the distances, noise last."""
+    """Quantities of a state needed in a pass: coefficients (k, q) of the distances, noise last."""
 
     rows: np.ndarray
     centers: np.ndarray
     kind: str
     rule: Rule
-    extent: float  # the largest squared norm of a center
-    gap: float  # the least squared distance between two
+    extent: float  # largest squared norm of a center
+    gap: float  # smallest squared distance between two centers
 
     def rounding(self, double: bool) -> float:
-        """Bound on the rounding error of a squared distance to a center that an object sits on."""
+        """Bound on the rounding error of a squared distance near zero."""
         eps = float(np.finfo(np.float64 if double else np.float32).eps)
         return 4.0 * eps * self.rows.shape[1] * self.extent
 
     def fine(self, double: bool) -> bool:
-        """Whether numbers of this precision tell the nearest centers apart."""
+        """Whether this precision distinguishes the nearest centers."""
         return double or self.rounding(False) < 1e-3 * self.gap
 
     @property
     def fused(self) -> bool:
-        """Whether kernels that read objects once can make the sums."""
+        """Whether the sums can be made by a kernel that reads objects only once."""
         return self.kind == "spherical" and self.rule.powers
 
 
-def ready(state: State, rule: Rule) -> Distances:
-    """What a pass needs of a state."""
-    centers, metrics = state
-    k = len(centers)
-    kind = "spherical" if metrics is None else "full"
-    rows = distances.coefficients(centers, np.ones(k) if metrics is None else metrics, kind)
+def features(X: Any, kind: str) -> Any:
+    """z(x) (q, b) of every column of ``X`` (d, b); missing values are there of kind "partial"."""
+    if kind != "partial":
+        return distances.features(X, kind)
+    there = ~np.isnan(X)
+    whole, share = np.where(there, X, 0.0), len(X) / np.maximum(there.sum(axis=0), 1)
+    return np.concatenate([np.sum(whole * whole, axis=0)[None], whole, there]) * share
+
+
+def ready(state: State, rule: Rule, kind: str = "") -> Distances:
+    """What a pass over features of this kind needs of a state."""
+    centers, metrics, _ = state
+    k, kind = len(centers), kind or state.kind
+    if kind == "partial":
+        rows = np.hstack([np.ones((k, 1)), -2.0 * centers, centers * centers])
+    else:
+        rows = distances.coefficients(centers, np.ones(k) if metrics is None else metrics, kind)
     if rule.noise is not None:
         rows = np.vstack([rows, np.zeros((1, rows.shape[1]))])
         rows[k, 0] = rule.noise
@@ -102,12 +124,12 @@ def ready(state: State, rule: Rule) -> Distances:
 
 
 def least_gap(centers: np.ndarray) -> float:
-    """The least squared distance between two centers; infinite for one."""
+    """Smallest squared distance between two centers; infinite for one center."""
     return float(pdist(centers, "sqeuclidean").min(initial=np.inf))
 
 
 def squared_distances(Z: Any, ready: Distances) -> Any:
-    """Squared distances (k, b) of z(x), raised by what rounding could take; never zero."""
+    """Squared distances (k, b) of z(x), plus a bound on their rounding error; never zero."""
     xp = namespace(Z)
     rows, floor = ready.rows.copy(), ready.rounding(Z.dtype == xp.float64)
     rows[:, 0] += floor
@@ -116,7 +138,7 @@ def squared_distances(Z: Any, ready: Distances) -> Any:
 
 
 def precise(Z: Array, ready: Distances) -> Any:
-    """``Z``, made again in float64 where float32 cannot tell the nearest centers apart."""
+    """``Z``, recomputed in float64 if float32 cannot distinguish the nearest centers."""
     xp = namespace(Z)
     if ready.fine(Z.dtype == xp.float64):
         return Z
@@ -152,7 +174,7 @@ def share(D: Array, rule: Rule) -> tuple[Any, Any]:
 
 
 def pull(D: np.ndarray, weights: Array, rule: Rule) -> tuple[Any, Any]:
-    """Weights w u^m (k, b) of the objects in the means, and costs (b,); overwrites ``D``."""
+    """Weights w u^m (k, b) of the objects in the means, and their costs (b,); overwrites ``D``."""
     if rule.temperature is None and rule.fuzzifier == 2.0:
         A = inplace("reciprocal", D)
         total = namespace(A).sum(A, axis=0)
@@ -190,10 +212,10 @@ def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
 def whole_run(
     Z: np.ndarray, weights: np.ndarray | None, state: State, rule: Rule, max_iter: int, tol: float
 ) -> Callable[[], loop.Run] | None:
-    """A run in one native call, for objects so few that it pays; else None."""
+    """A run in one native call, if there are few enough objects; else None."""
     q, n = Z.shape
-    few = n * q * len(state.centers) <= 2**19 and Z.dtype == np.float64  # under a millisecond
-    if not few or state.metrics is not None or not rule.powers:
+    few = n * q * len(state.centers) <= 2**19 and Z.dtype == np.float64  # less than a millisecond
+    if not few or not rule.powers:
         return None
     noise = np.nan if rule.noise is None else rule.noise
     rounding = 4.0 * float(np.finfo(np.float64).eps) * q
@@ -208,22 +230,25 @@ def whole_run(
 
 
 def memberships(Z: Any, ready: Distances) -> Any:
-    """Memberships (b, k) of the columns of ``Z``, the noise cluster last, in the type of ``Z``."""
+    """Memberships (b, k) of the columns of ``Z``, noise cluster last, in the dtype of ``Z``."""
     xp = namespace(Z)
     U, _ = share(squared_distances(precise(Z, ready), ready), ready.rule)
     return xp.astype(U.T, Z.dtype)
 
 
-def update(stats: Stats, state: State) -> State:
-    """The best centers (and metrics); a cluster that lost its mass stays where it is."""
-    k, d = state.centers.shape
-    kind = "spherical" if state.metrics is None else "full"
-    mass, first, second = distances.moments(stats.sums, d, kind)
+def update(stats: Stats, state: State, kind: str = "") -> State:
+    """Best centers (and metrics); clusters without mass do not move."""
+    d = state.centers.shape[1]
+    form = "diag" if kind == "partial" else state.kind
+    mass, first, second = distances.moments(stats.sums, d, form)
+    # Of every feature by itself where values are missing.
+    mass = second if kind == "partial" else mass[:, None]
     alive = mass > 0
     mass = np.where(alive, mass, 1.0)
-    centers = np.where(alive[:, None], first / mass[:, None], state.centers)
+    centers = np.where(alive, first / mass, state.centers)
     if state.metrics is None:
         return State(centers)
+    alive, mass = alive[:, 0], mass[:, 0]
     scatter = second / mass[:, None, None] - centers[:, :, None] * centers[:, None, :]
     rounding = 64.0 * float(np.finfo(float).eps) * (1.0 + np.sum(centers**2, axis=1, keepdims=True))
     metrics = np.where(alive[:, None, None], _metrics(scatter, rounding), state.metrics)
@@ -247,7 +272,7 @@ def pack(state: State) -> np.ndarray:
 
 
 def unpack(vector: np.ndarray, like: State) -> State:
-    """The state that ``pack`` made a vector of."""
+    """The state that ``pack`` turned into a vector."""
     k, d = like.centers.shape
     centers = vector[: k * d].reshape(k, d)
     if like.metrics is None:
@@ -255,5 +280,5 @@ def unpack(vector: np.ndarray, like: State) -> State:
     metrics = distances.from_cholesky_coordinates(vector[k * d :].reshape(k, -1), d)
     sign, logarithm = np.linalg.slogdet(metrics)
     if (sign <= 0).any() or not np.isfinite(logarithm).all():
-        return like  # the step led to matrices that cannot be told from singular ones
+        return like  # the step gave matrices that are numerically singular
     return State(centers, metrics / np.exp(logarithm / d)[:, None, None])

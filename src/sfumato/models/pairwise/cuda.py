@@ -1,20 +1,20 @@
-"""A dense similarity on a CUDA device, where a sweep must cost no more than reading W once.
+"""Sweeps for a dense similarity on a CUDA device, which cost hardly more than reading W once.
 
 Needs torch and Triton; import at call time.
 
-*Multiply* reads rows of W at the speed of memory, with the error of float32: w = w1 + w2 and v = v1
-+ v2 are half-precision numbers, and w1 v1 + w1 v2 + w2 v1 are left to the matrix units. For many
-columns the two parts of W are made in advance, where there is room for them, in bands of columns,
-so that what a program reads lies together.
+*Multiply* reads rows of W at memory speed with float32 accuracy: w = w1 + w2 and v = v1 + v2 are
+split into half-precision numbers, and the matrix units compute w1 v1 + w1 v2 + w2 v1. For many
+columns, the two parts of W are made in advance if there is room, in bands of columns, so that each
+program reads contiguous memory.
 
-*Move* does all that a panel still needs in one go: gradient, pair steps, every sum, and, by the
-program that finishes last, the matrices for the panel that follows. S = U'U is counted in whole
-units of 2^-40, which makes its sum exact, whatever the order in which the programs add to it.
+*Move* does all other work of a panel at once: gradient, pair steps, all sums, and (by the program
+that finishes last) the matrices for the next panel. S = U'U is added up in integer units of 2^-40,
+so its sum is exact in any order of the programs.
 
-A *sweep* over the panels is recorded once as a graph and replayed. The bulk of a panel's product
-(all columns but those of the two panels before it) runs while those are still being moved. From one
-move to the next there are only the product with the columns just moved, in small pieces, and the
-move itself; the device never waits for them.
+A *sweep* over the panels is recorded once as a CUDA graph and replayed. Most of a panel's product
+(all columns except those of the two preceding panels) runs while these are still being updated.
+Between two moves, only the small product with the columns just updated remains, so the device never
+waits.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ import triton.language as tl
 from scipy.sparse.linalg import LinearOperator
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from ...array.arrays import free_memory
 from ...array.types import Array, Similarity
+from ...array.validation import free_memory
 
-WIDEST = 256  # columns (runs x clusters) that the kernel takes
-CUT = 128  # panels are multiples of this number of rows
-BAND = 64  # columns of W that its halves keep side by side
-UNITS = 2.0**40  # of S in one
+WIDEST = 256  # largest number of columns (runs x clusters) that the kernel takes
+CUT = 128  # the size of a panel is a multiple of this number of rows
+BAND = 64  # columns of W per band
+UNITS = 2.0**40  # integer units of S per 1.0
 LARGE = 256.0  # half-precision numbers are scaled to this size
-MOVED = 16  # rows that one program moves
-AHEAD = 3  # panels whose products may be under way
+MOVED = 16  # rows updated by one program
+AHEAD = 3  # panels whose products may be in progress
 _BAND = tl.constexpr(BAND)
 _UNITS = tl.constexpr(UNITS)
 # Measured on an H200
@@ -59,8 +59,9 @@ def multiply(
 ):  # fmt: skip
     """parts[j] = unit * W[rows, chunk j] @ (V1 + V2)[chunk j]; program (block of rows, j).
 
-    ``left_out`` chunks before ``panel`` stay. With WHOLE, one half-precision number holds an entry
-    of W. With BEND, column sums of the product of the first halves times the change of the rows.
+    ``left_out`` chunks before ``panel`` are skipped. With WHOLE, an entry of W is one
+    half-precision number. With BEND, the result is column sums of the product of the first halves
+    times the change of the rows.
     """
     row, column = tl.program_id(0) * M + tl.arange(0, M), tl.arange(0, C)
     j = tl.program_id(1)
@@ -94,7 +95,7 @@ def multiply(
             part = tl.dot(w1, v2)
             if not WHOLE:
                 part = tl.dot(w2, v1, part)
-            total += tl.dot(w1, v1, part)  # the matrix units add up by cutting off: short sums only
+            total += tl.dot(w1, v1, part)  # the matrix units truncate sums, so sums are kept short
     real = (row < n_rows)[:, None]
     if BEND:
         here = arrays[0] + (first + row)[:, None] * c + column[None, :]
@@ -109,7 +110,7 @@ def move(
     V1, V2, parts, arrays, first, n_rows, panel, n_tails, unit, c, k,
     EXCLUDE: tl.constexpr, CHUNKS: tl.constexpr, B: tl.constexpr, K: tl.constexpr, C: tl.constexpr,
 ):  # fmt: skip
-    """New memberships of a block of rows of one run, and what they add to S and to the six sums."""
+    """New memberships of a block of rows of one run, and their additions to S and the six sums."""
     (tails, V, change, change1, change2, diagonal, aS, H, S, S_panels, curvature, scale, counters,
      sums) = arrays  # fmt: skip
     block, run, runs = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
@@ -166,7 +167,7 @@ def move(
 
 @triton.jit
 def _pair_steps(H, gradient, mass, cluster, k, n_steps):
-    """As ``simplex.pair_steps``, for a block of rows that share ``H``."""
+    """The same as ``simplex.pair_steps``, for a block of rows with a common ``H``."""
     used = (cluster < k)[None, :]
     index = tl.broadcast_to(cluster[None, :], gradient.shape)
     for _ in range(n_steps):
@@ -206,7 +207,7 @@ def _store_halves(first, second, place, values, mask):
 
 @triton.jit
 def _store_squares(here, own, square):
-    """What the diagonal takes off t and q."""
+    """Store the diagonal's contribution to t and q."""
     tl.store(here, tl.sum((own * square).to(tl.float64), axis=0))
     tl.store(here + 1, tl.sum((square * square).to(tl.float64), axis=0))
 
@@ -215,7 +216,7 @@ def _store_squares(here, own, square):
 def _follow(
     aS, H, S, S_panels, curvature, scale, panel, run, runs, k, K: tl.constexpr, SOME: tl.constexpr
 ):
-    """a S and the Hessian for ``panel``, whose own old memberships leave S."""
+    """Compute a S and the Hessian for the next ``panel``, without its own old memberships in S."""
     a, bend = tl.load(scale + run), tl.load(curvature + panel * runs + run)
     cluster = tl.arange(0, K)
     for start in range(0, K, SOME):
@@ -232,19 +233,19 @@ def _follow(
 
 
 def wide(c: int) -> int:
-    """Columns with their padding."""
+    """Number of columns with padding."""
     return max(16, triton.next_power_of_2(c))
 
 
 def halves(V: Any, size: object) -> tuple[Any, Any]:
-    """V * size as the sum of two half-precision arrays, columns padded to a power of two."""
+    """V * size as a sum of two half-precision arrays, with columns padded to a power of two."""
     V = torch.nn.functional.pad(V * size, (0, wide(V.shape[1]) - V.shape[1]))
     first = V.half()
     return first, (V - first).half()
 
 
 class Sweep:
-    """Buffers of a sweep over ``Panels`` for r runs of k clusters, and the recorded graph."""
+    """Buffers of a sweep over ``Panels`` for r runs of k clusters, with its recorded CUDA graph."""
 
     def __init__(self, W: Any, r: int, k: int, exclude: bool) -> None:
         self.r, self.k, self.exclude = r, k, exclude
@@ -259,7 +260,7 @@ class Sweep:
         self.tails = torch.empty((triton.cdiv(W.size, W.piece), W.size, C), **single)
         self.bents = torch.zeros((n_panels, triton.cdiv(W.size, 64), C), **single)
         self.aS, self.H = torch.empty((r, k, k), **single), torch.empty((r, k, k), **single)
-        self.S = torch.empty((2, r, k, k), device=device, dtype=torch.int64)  # before, and now
+        self.S = torch.empty((2, r, k, k), device=device, dtype=torch.int64)  # before and now
         self.S_panels = torch.zeros((n_panels + 1, r, k, k), device=device, dtype=torch.int64)
         self.curvature = torch.zeros((n_panels + 1, r), **double)
         self.given = torch.ones((2, r), dtype=torch.float64, pin_memory=True)
@@ -275,7 +276,7 @@ class Sweep:
         self.given.numpy()[:] = scale, damping
         self.V[: W.n].copy_(U.reshape(W.n, -1))
         if not self.built:
-            self._run(W)  # as it is: building kernels cannot be recorded
+            self._run(W)  # not recorded, because kernels are compiled in the first run
             self.built = True
         else:
             if self.graph is None:
@@ -286,11 +287,11 @@ class Sweep:
         return moved, self.moments.numpy().copy()
 
     def _record(self, W: Similarity) -> None:
-        """Record a sweep; not within ``torch.cuda.graph``, which empties the pool of memory."""
+        """Record a sweep as a graph; ``torch.cuda.graph`` would empty the memory pool."""
         aside, collects = torch.cuda.Stream(), gc.isenabled()
         torch.cuda.synchronize()
         self.graph = torch.cuda.CUDAGraph()
-        gc.disable()  # nothing may be freed on the device while it records
+        gc.disable()  # no memory may be freed on the device while recording
         try:
             with torch.cuda.stream(aside):
                 self.graph.capture_begin()
@@ -342,14 +343,14 @@ class Sweep:
         self._finish(W)
 
     def _cut(self) -> None:
-        """The memberships as two half-precision arrays."""
+        """Split the memberships into two half-precision arrays."""
         first, second = (half[:, : self.r * self.k] for half in self.halves)
         scaled = self.V * LARGE
         first.copy_(scaled)
         torch.sub(scaled, first, out=second)
 
     def _begin(self, W: Any) -> None:
-        """S of every panel, and what the move of the first panel needs."""
+        """Compute S of every panel, and the input for the first panel's move."""
         r, k, n_panels = self.r, self.k, len(W.panels)
         blocks = self.V.view(n_panels * 16, W.size // 16, r, k).permute(0, 2, 1, 3)
         grams = (blocks.transpose(2, 3) @ blocks).view(n_panels, 16, r, k, k)
@@ -365,7 +366,7 @@ class Sweep:
         self.counters.zero_()
 
     def _parts(self, panel: int, rows: slice) -> Any:
-        """Room for the products of a panel with every other."""
+        """Buffer for the products of a panel with all others."""
         n_panels, _, C = self.parts[0].shape
         n_rows = rows.stop - rows.start
         return self.parts[panel % AHEAD].view(-1)[: n_panels * n_rows * C].view(n_panels, n_rows, C)
@@ -384,7 +385,7 @@ class Sweep:
         )  # fmt: skip
 
     def _finish(self, W: Any) -> None:
-        """t and q before, t and q after."""
+        """Compute t and q before and after the sweep."""
         t, moved, diagonal, fourth, diagonal_new, fourth_new = self.sums.sum((0, 1)).T
         bent = self.bents.sum((0, 1), dtype=torch.float64)[: self.r * self.k]
         bent = bent.view(self.r, self.k).sum(1)
@@ -395,10 +396,10 @@ class Sweep:
 
 
 class Panels(LinearOperator):
-    """A dense similarity on a CUDA device, float32 or bfloat16, as evidence (``Explicit``).
+    """A dense similarity on a CUDA device in float32 or bfloat16, in the form of ``Explicit``.
 
-    Products with bfloat16 entries are made and summed as those with float32: what is lost is in the
-    entries alone, 1 part in 256 of each at most.
+    Products with bfloat16 entries are computed as with float32: only the entries lose precision, at
+    most 1 part in 256.
     """
 
     def __init__(self, W: Any) -> None:
@@ -424,13 +425,13 @@ class Panels(LinearOperator):
 
     @staticmethod
     def fits(W: Similarity, k: int) -> bool:
-        """Whether ``W`` is such a matrix, and ``k`` clusters are not too many."""
+        """Whether ``W`` has this form, and ``k`` clusters are not too many."""
         if not isinstance(W, torch.Tensor) or not W.is_cuda or W.ndim != 2:
             return False
         return W.dtype in (torch.float32, torch.bfloat16) and k <= WIDEST
 
     def part(self, rows: np.ndarray) -> Panels:
-        """The similarities among some of the objects."""
+        """The similarities among the given objects."""
         chosen = torch.as_tensor(rows, device=self.W.device)
         return Panels(self.W[chosen[:, None], chosen].float())
 
@@ -446,7 +447,7 @@ class Panels(LinearOperator):
         return self @ V
 
     def toarray(self) -> Any:
-        """The matrix itself, (n, n)."""
+        """The explicit matrix (n, n)."""
         return self.W.float()
 
     def multiply(
@@ -460,10 +461,10 @@ class Panels(LinearOperator):
         left_out: int = 0,
         change: Any = None,
     ) -> Any:
-        """W[rows, columns] @ V[columns] for the halves of V, (chunks, rows, C) times the scales.
+        """Products W[rows, columns] @ V[columns] for the halves of V, (chunks, rows, C), scaled.
 
-        ``left_out`` chunks before chunk ``panel`` stay as they are. With ``change``, sums of change
-        * (W V) over blocks of rows instead.
+        ``left_out`` chunks before chunk ``panel`` are skipped. With ``change``, the result is sums
+        of change * (W V) over blocks of rows.
         """
         n_rows, C = rows.stop - rows.start, V[0].shape[1]
         n_chunks = -(-(columns.stop - columns.start) // chunk)
@@ -485,7 +486,7 @@ class Panels(LinearOperator):
         return out
 
     def _has_bands(self) -> bool:
-        """Cut W into two halves, (bands, n, BAND) each, if there is room for them."""
+        """Split W into two halves, (bands, n, BAND) each, if there is room; True on success."""
         if self._bands is None and not self._crowded:
             self._crowded = free_memory(self.W) < 1.2 * self.W.numel() * 4
             if not self._crowded:

@@ -4,36 +4,37 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
 from sklearn.base import BaseEstimator, clone
 
-from ...array.arrays import as_dense, namespace, to_numpy
+from ...array.arrays import as_dense, namespace, optional_module, reader, to_numpy
 from ...array.docs import documented
-from ...array.memory import InputSize, reserve
-from ...array.rows import one_blas_thread
-from ...array.types import ArrayLike, RandomState, Weights
-from ...array.validation import as_generator, check_choice, check_number
+from ...array.types import ArrayLike, RandomState
+from ...array.validation import InputSize, check_choice, check_number, reserve
 from ...array.warn import warn
-from ...data.constraints import Known, largest_first, match_columns, reordered
-from ...engine import acceleration, loop
+from ...data.constraints import Known, largest_first, reordered
+from ...engine import loop
 from ...engine.clusterer import CooccurrenceIntervals
 from ...engine.similarity_base import PairWeightingClusterer
-from ...engine.similarity_evidence import Evidence
+from ...engine.similarity_evidence import Evidence, largest_entry
 from ...numerics import simplex
-from ...numerics.operators import dtype_of, squared_norm
+from ...numerics.eigen import leading_eigenvectors
+from ...numerics.operators import Scaled, dtype_of, like, squared_norm
 from ...selection.automatic import AutomaticSimilarity
 from ...similarity.operators import Factored
-from . import gradient, kernel, setup
-from .evidence import Pairs, own_terms, takes
+from . import kernel
+from .panels import Pairs
+from .solve import Settings, best_of_starts, run_of_factor
 
-# Largest membership that some object of every cluster should have: rows with entries of at most
-# 2 / k lie in the ball inside the simplex, where any rotation leaves u_i'u_j as they are. Three
-# clusters have 2 / 3; the rest is margin.
+__all__ = ["PairwiseProbabilisticClustering", "Settings", "run_of_factor"]
+
+# Largest membership that some object of every cluster should have. Rows with entries of at most 2 /
+# k lie in the ball inside the simplex, where rotations do not change u_i'u_j. Three clusters have 2
+# / 3; the rest is a margin.
 IDENTIFIED = 0.75
 
 
@@ -43,10 +44,11 @@ class PairwiseProbabilisticClustering(
 ):
     """Memberships U with W ~ scale * U U'.
 
-    The similarity of two objects is proportional to the probability that they belong together.
+    The similarity of two objects is taken as proportional to the probability that they belong
+    together.
 
-    Minimises  sum_ij (w_ij - scale * u_i'u_j)^2  over rows u_i of the simplex, by default without
-    the pairs i = j.
+    Minimises sum_ij (w_ij - scale * u_i'u_j)^2 over rows u_i on the simplex, by default without the
+    pairs i = j.
 
     Parameters
     ----------
@@ -54,21 +56,21 @@ class PairwiseProbabilisticClustering(
     similarity : "precomputed", "cluster-kernel", "knn", "self-tuning", "gaussian", "cosine" or
     function, default "cluster-kernel"
     %(similarity)s
-        ``"cluster-kernel"`` is the rank-k cluster kernel of the graph of nearest neighbours: it
-        makes the similarity nearly block diagonal, as the model assumes.
+        ``"cluster-kernel"`` is the rank-k cluster kernel of the nearest-neighbour graph, which is
+        nearly block diagonal, as the model assumes.
     solver : {"coordinate", "baum-eagon"}
-        Exact descent row by row (an operator that only multiplies gets projected gradients),
-        or the published rule.
+        "coordinate": exact descent row by row (projected gradients for operators). "baum-eagon":
+        the published rule.
     diagonal : {"exclude", "include"}
         Whether the similarities of objects to themselves count.
     scale : "fit" or float
-        Factor between co-occurrence and similarity; 1.0 where similarities are probabilities.
+        Factor between co-occurrence and similarity; use 1.0 if similarities are probabilities.
     init : array of shape (n, n_clusters) or (n_init, n, n_clusters), optional
-        Memberships to start from, in place of drawing them.
+        Memberships to start from, instead of random ones.
     n_init : int
-        Starts (one from the spectrum, the others random); they share each pass over W, and the best
-        is kept. Once the best has converged, a start is given up if at its present pace it would
-        need more than fifty further passes to reach it.
+        Number of starts (one from the spectrum, the others random), of which the best is kept; they
+        share each pass over W. After the best has converged, starts that would need more than fifty
+        further passes to reach it are given up.
     %(descent)s
 
     Attributes
@@ -79,29 +81,29 @@ class PairwiseProbabilisticClustering(
     objective_ : float
         The squared error.
     lower_bound_ : float
-        No memberships can have a smaller squared error: the eigenvalues beyond the k largest
-        positive ones, squared, if the diagonal is included; else the singular values beyond the k
-        largest between halves of the objects, for an unweighted matrix of at most 2000 objects; 0
-        where neither is worked out.
+        Lower bound of the squared error for any memberships: the sum of squared eigenvalues beyond
+        the k largest positive ones (diagonal included), or of singular values between halves of the
+        objects (diagonal excluded; unweighted, at most 2000 objects). 0 if not computed.
     gap_ : float
-        ``objective_`` less ``lower_bound_``, as a share of the squared norm of the similarity.
+        ``objective_`` minus ``lower_bound_``, as a share of the squared norm of the similarity.
     noise_variance_ : float
-        Variance of the similarities around scale * u_i'u_j, by maximum likelihood: the mean squared
-        error.
+        Variance of the similarities around scale * u_i'u_j by maximum likelihood (the mean squared
+        error).
     log_likelihood_ : float
-        Of all measured pairs, each Gaussian with that variance.
+        Log-likelihood of all measured pairs, each Gaussian with that variance.
     bic_ : float
-        -2 ``log_likelihood_`` plus, for every free number, the logarithm of the number of pairs;
-        lower is better.
+        -2 ``log_likelihood_`` plus the number of free parameters times the logarithm of the number
+        of pairs; lower is better.
     kkt_residual_ : float
-        Zero at a stationary point, relative to the largest entry of W U.
+        Residual of the optimality conditions relative to the largest entry of W U; zero at a
+        stationary point.
     history_, n_iter_, converged_, n_clusters_ : array, int, bool, int
 
     Notes
     -----
-    With weights w in a third column of ``must_link``, linked objects are drawn together by
-    -4 c w u_i'u_j in the objective, c the largest similarity. ``cannot_link`` adds 4 c w u_i'u_j
-    for each pair, w its weight or, without one, the number of objects.
+    With weights w in a third column of ``must_link``, linked objects are pulled together by -4 c w
+    u_i'u_j in the objective, where c is the largest similarity. ``cannot_link`` adds 4 c w u_i'u_j
+    for each pair, where w is its weight (by default the number of objects).
 
     References
     ----------
@@ -140,8 +142,8 @@ class PairwiseProbabilisticClustering(
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
-        evidence = setup.with_links(evidence, known, self._group)
-        W = setup.similarity(evidence, self.n_clusters)
+        evidence = with_links(evidence, known, self._group)
+        W = on_its_device(evidence, self.n_clusters)
         labels = known.held(self._group, W.shape[0])
         exclude = self.diagonal == "exclude"
         scale = None if self.scale == "fit" else float(self.scale)
@@ -149,58 +151,19 @@ class PairwiseProbabilisticClustering(
             raise ValueError(
                 "cannot_link, labels and weights of must_link need solver='coordinate'"
             )
-        problem = setup.problem(W, evidence, exclude, scale, labels)
+        problem = problem_of(W, evidence, exclude, scale, labels)
         if problem.W.norm == 0:
             raise ValueError(
                 "W is zero everywhere: no object is similar to any other, so there is nothing to "
                 "cluster"
             )
-        small = isinstance(problem.W, kernel.Low)  # thin products: threads would only wait
-        with one_blas_thread() if small else nullcontext():
-            run = self._best_of_starts(problem, W, labels, self._group)
+        settings = Settings(self.n_init, self.max_iter, self.tol, self.random_state)
+        given = self.init, labels, self._group, self.solver
+        run = best_of_starts(problem, W, self.n_clusters, settings, *given)
         self._finish(problem, run, X)
-
-    def _run_of_factor(self, Z: np.ndarray, weights: Weights) -> loop.Run:
-        """The best run for the similarity Z Z' of objects with weights; nothing is published."""
-        problem = kernel.Problem(kernel.Low(Z), self.diagonal == "exclude", None, weights)
-        with one_blas_thread():
-            return self._best_of_starts(problem, Factored(Z))
 
     def _streams(self) -> bool:
         return self._is("precomputed")
-
-    def _best_of_starts(
-        self, problem: kernel.Problem, W: Any, labels: Any = None, group: Any = None
-    ) -> loop.Run:
-        """The best of the starts.
-
-        With many objects the starts of a matrix compete on a sample, and the best one goes on with
-        all; where there is no sample, or the similarity has a factor, the spectral start is of all.
-        """
-        rng, k, n = as_generator(self.random_state), self.n_clusters, W.shape[0]
-
-        def solved(U: np.ndarray) -> loop.Run:
-            return kernel.best_run(self._solve(problem, setup.on_device(_matched(U, labels), W)))
-
-        if self.init is not None:
-            U = setup.given(self.init, n if group is None else group.size, k)
-            return solved(U if group is None else setup.of_objects(U, group, n))
-        if k >= n:
-            return solved(simplex.draw(rng, (n, self.n_init, k)))
-        sampled = partial(setup.on_a_sample, problem, k, self.n_init, rng, self._solve)
-        factored = isinstance(problem.W, kernel.Low)
-        extended = None if factored or self.n_init == 1 else sampled()
-        if extended is not None:
-            return kernel.best_run(self._solve(problem, extended))
-
-        def others() -> loop.Run:
-            extended = sampled() if factored else None
-            if extended is None:
-                return solved(simplex.draw(rng, (n, self.n_init - 1, k)))
-            return kernel.best_run(self._solve(problem, extended))
-
-        first = solved(setup.spectral(W, problem.weights, k, rng)[:, None])
-        return setup.contest(problem, first, others, self.n_init)
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
@@ -214,30 +177,10 @@ class PairwiseProbabilisticClustering(
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         needed = super()._memory_needed(size)
         runs = self.n_init if self.init is None else 1
-        # Now, before, extrapolated, products, gradients.
+        # Current, previous and extrapolated memberships, products, gradients.
         starts = 5 * runs * needed["memberships"]
         left = max(0, needed["eigenvectors"] - starts)
         return needed | {"memberships": starts, "eigenvectors": left}
-
-    def _solve(self, problem: kernel.Problem, U: Any) -> loop.Run:
-        floor = 1e-2 * problem.W.norm
-        # float32 does not show smaller changes.
-        tol = max(self.tol, 2e-5) if dtype_of(problem.W) == np.float32 else self.tol
-        # A start that would need more than fifty sweeps to catch up is given up.
-        settings: Any = {"max_iter": self.max_iter, "tol": tol, "horizon": 50}
-        settings["relative_to"] = lambda f: np.maximum(f, floor)
-        iterate: Any = partial(loop.iterate, **settings)
-        if self.solver == "baum-eagon":
-            return iterate(partial(kernel.baum_eagon_step, problem), kernel.start(problem, U))
-        if isinstance(problem.W, kernel.Implicit):
-            return iterate(partial(gradient.gradient_step, problem), gradient.start(problem, U))
-        if takes(problem.W):
-            problem = problem._replace(own=own_terms(problem))
-        step = acceleration.Extrapolation.accelerate(
-            partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
-        )
-        run = iterate(step, acceleration.Extrapolation(kernel.start(problem, U)))
-        return run._replace(state=run.state.settled)
 
     def _finish(self, problem: kernel.Problem, run: loop.Run, X: Any) -> None:
         state = run.state
@@ -263,18 +206,18 @@ class PairwiseProbabilisticClustering(
         self._publish(self._spread(memberships, X), run)
 
     def _bound(self, problem: kernel.Problem, bounded: bool) -> float:
-        """Lower bound of the objective: by eigenvalues, or by singular values off the diagonal."""
+        """Lower bound of the objective, from eigenvalues or from off-diagonal singular values."""
         if bounded:
-            return setup.lower_bound(problem.W, self.n_clusters)
+            return lower_bound(problem.W, self.n_clusters)
         plain = problem.weights is None and problem.linked is None
         W: Any = getattr(problem.W, "W", None)
         dense = isinstance(W, np.ndarray) or sp.issparse(W)
         if not plain or isinstance(problem.W, Pairs) or not dense or problem.W.n > 2000:
             return 0.0
-        return setup.split_bound(as_dense(W, np.float64), self.n_clusters)
+        return split_bound(as_dense(W, np.float64), self.n_clusters)
 
     def _set_likelihood(self, problem: kernel.Problem, objective: float) -> None:
-        """Likelihood and BIC of Gaussian w_ij, i < j, around scale * u_i'u_j with one variance."""
+        """Set the likelihood and BIC of Gaussian w_ij, i < j, around scale * u_i'u_j."""
         if isinstance(problem.W, Pairs):
             pairs = float(problem.W.Q.sum())
         else:
@@ -291,9 +234,9 @@ class PairwiseProbabilisticClustering(
         self.bic_ = -2.0 * self.log_likelihood_ + free * np.log(pairs)
 
     def _warn_if_noise(self, problem: kernel.Problem, objective: float) -> None:
-        """Warn where k clusters explain no more of W beyond its mean than they would of noise."""
+        """Warn if k clusters explain no more of W beyond its mean than of noise."""
         explained, noise = kernel.explained(problem, objective, self.n_clusters)
-        norm = kernel.squared_norm(problem)
+        norm = problem.square
         asked = problem.scale is None and 1 < self.n_clusters < problem.W.n / 2
         if asked and explained <= max(noise, 1e-9 * norm):
             share = max(0.0, explained) / max(norm, 1e-300)
@@ -312,14 +255,14 @@ class PairwiseProbabilisticClustering(
             )
 
     def _place(self, rows: Any) -> Any:
-        """The u that minimises  sum_j (w_j - scale * u'u_j)^2."""
+        """Memberships u of new objects that minimise  sum_j (w_j - scale * u'u_j)^2."""
         U = self._members
         xp = namespace(U)
-        # Divided by the square of the scale, which may be too small to be a number.
+        # Dividing by the square of the scale might underflow.
         B = as_dense(rows @ U, U.dtype) * (1.0 / self.scale_ if self.scale_ > 0 else 0.0)
         H = xp.astype(self._co_occurrence, U.dtype)
         found = simplex.quadratic_program(H, B)
-        # Without any similarity the program would choose the smallest cluster: nothing is known.
+        # Without any similarity, the solution would be the smallest cluster; uniform is honest.
         nothing = ~xp.any(B != 0, axis=1, keepdims=True)
         return xp.where(nothing, xp.full_like(found, 1.0 / found.shape[1]), found)
 
@@ -330,8 +273,8 @@ class PairwiseProbabilisticClustering(
         return drawn_memberships(plain, U, self.scale_, self.noise_variance_, n_draws, rng)
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
-        """Share of the squared similarities between new and fitted objects that the memberships
-        explain; higher is better.
+        """Share of the squared similarities between new and fitted objects that is explained by the
+        memberships; higher is better.
 
         Parameters
         ----------
@@ -352,14 +295,6 @@ class PairwiseProbabilisticClustering(
         return 1.0 - error / square if square > 0 else 0.0
 
 
-def _matched(U: np.ndarray, labels: Any) -> np.ndarray:
-    """Starts (n, runs, k) with their columns in the order of the labels that are known."""
-    if labels is not None:
-        for start in range(U.shape[1]):
-            U[:, start] = match_columns(U[:, start], labels)
-    return U
-
-
 def drawn_memberships(
     model: BaseEstimator,
     U: np.ndarray,
@@ -368,9 +303,9 @@ def drawn_memberships(
     n_draws: int,
     rng: np.random.Generator,
 ) -> Iterator[np.ndarray]:
-    """Memberships (n, k) fitted to similarities drawn around scale * U U', from U as a start.
+    """Memberships (n, k) refitted to similarities drawn around scale * U U', starting from U.
 
-    ``model`` takes a signed similarity matrix: noise may bring a similarity below zero.
+    ``model`` must take signed similarities, since noise may make them negative.
     """
     n = len(U)
     why = "a similarity drawn from the fitted model"
@@ -379,7 +314,7 @@ def drawn_memberships(
     for _ in range(n_draws):
         noise = np.triu(rng.normal(scale=np.sqrt(variance), size=(n, n)), 1)
         W = mean + noise + noise.T
-        # A row on an edge of the simplex would leave it slowly.
+        # A row on an edge of the simplex would leave it only slowly.
         start = simplex.normalize(U + 1e-3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -387,3 +322,93 @@ def drawn_memberships(
                 similarity="precomputed", solver="coordinate", init=start, n_init=1
             )
             yield np.asarray(fitted.fit(W).memberships_, dtype=np.float64)
+
+
+def on_its_device(evidence: Evidence, k: int) -> Any:
+    """A dask array on its cluster, a dense CUDA array in panels; others are unchanged."""
+    W, plain = evidence.W, evidence.weights is None and evidence.extra is None
+    foreign = reader(W)
+    if foreign is not None:
+        if not plain:
+            raise ValueError(
+                "a dask similarity takes no sample_weight and no constraints: give an array, or "
+                "drop them"
+            )
+        return foreign.Similarity(W)
+    if not getattr(W, "is_cuda", False) or not plain:
+        return W
+    gpu = optional_module(__package__, "cuda")
+    return gpu.Panels(W) if gpu is not None and gpu.Panels.fits(W, k) else W
+
+
+def with_links(evidence: Evidence, known: Known, group: Any) -> Evidence:
+    """The evidence, with terms that pull linked objects together or apart.
+
+    By default, a link has the weight of all similarities of an object.
+    """
+    if known.pairs is None:
+        return evidence
+    size, unit = evidence.W.shape[0], largest_entry(evidence.W)
+    return evidence._replace(extra=known.similarities(group, size, float(size), unit))
+
+
+def problem_of(
+    W: Any, evidence: Evidence, exclude: bool, scale: float | None, labels: Any
+) -> kernel.Problem:
+    """The problem for this evidence; objects with known ``labels`` (g,) keep their memberships."""
+    v, held = evidence.weights, None if labels is None else labels >= 0
+    if evidence.pairs is not None:
+        if evidence.extra is not None:
+            evidence = _as_pairs(evidence)
+            W = evidence.W
+        Q = evidence.pairs if v is None else evidence.pairs * (v[:, None] * v)
+        if exclude:
+            # Of v^2 pairs of an object of weight v with itself, v pair a copy with itself.
+            own = np.ones(len(Q)) if v is None else v * np.minimum(v, 1.0)
+            left = own if evidence.self_pairs is None or v is None else v * evidence.self_pairs[0]
+            Q = Q - np.diag(np.minimum(left * evidence.pairs.diagonal(), Q.diagonal()))
+        return kernel.Problem(Pairs(np.asarray(W), Q, held), False, scale, held=held)
+    left, form = evidence.self_pairs if exclude else None, kernel.as_evidence(W)
+    if evidence.extra is not None and isinstance(form, kernel.Implicit):
+        raise ValueError(
+            "cannot_link, labels and weights of must_link need a similarity that is an array, "
+            "sparse or factored"
+        )
+    return kernel.Problem(form, exclude, scale, v, held, left, evidence.extra)
+
+
+def _as_pairs(evidence: Evidence) -> Evidence:
+    """Links as measured pairs: the largest similarity, or 0, weighted by the link."""
+    links, unit = evidence.extra.toarray(), largest_entry(evidence.W)
+    W = np.where(links > 0, unit, np.where(links < 0, 0.0, evidence.W))
+    pairs = np.where(links != 0, np.abs(links) / unit, evidence.pairs)
+    return evidence._replace(W=W, pairs=pairs, extra=None)
+
+
+def lower_bound(W: Any, k: int) -> float:
+    """|W|^2 minus the squares of the k largest positive eigenvalues."""
+    A = Factored(W.factor) if isinstance(W, kernel.Low) else W
+    A = A if isinstance(A, LinearOperator) else A.W
+    half = like(A, np.full(W.n, W.norm**-0.25, dtype=dtype_of(A)))  # of norm at most one
+    values = to_numpy(leading_eigenvectors(Scaled(A, half), k, tol=1e-6).values) * W.norm**0.5
+    return max(0.0, W.norm - float(np.square(np.clip(values, 0, None)).sum()))
+
+
+def split_bound(W: np.ndarray, k: int) -> float:
+    """Lower bound of  sum_{i != j} (w_ij - a u_i'u_j)^2  over all memberships.
+
+    The block between two halves of the objects has no diagonal, and a U_A U_B' has rank k, so the
+    squared singular values of W_AB beyond the k largest remain. Pairs within a half are bounded in
+    the same way.
+    """
+
+    def tail(rows: np.ndarray) -> float:
+        # Every second object, since consecutive ones may be in one cluster, with a low-rank block.
+        first, second = rows[::2], rows[1::2]
+        if second.size <= k:
+            return 0.0
+        values = np.linalg.svd(W[np.ix_(first, second)], compute_uv=False)
+        return float(np.square(values[k:]).sum()) + tail(first) + tail(second)
+
+    # W is symmetric, so the block between the halves counts twice.
+    return 2.0 * tail(np.arange(len(W)))

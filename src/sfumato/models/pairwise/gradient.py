@@ -1,4 +1,4 @@
-"""The pairwise model for a similarity that only multiplies: projected gradient, exact steps.
+"""The pairwise model for operators: projected gradients with exact step lengths.
 
 Along U + s D the objective is a ratio of polynomials in s,
 
@@ -18,11 +18,11 @@ from numpy.polynomial import polynomial as poly
 
 from ...numerics import simplex
 from . import kernel
-from .kernel import Problem, fitted_scale, objective, squared_norm, weighted
+from .kernel import Problem, fitted_scale, objective, weighted
 
 
 class GradientState(NamedTuple):
-    """Memberships (n, r, k), scale (r,), W U, step lengths (r,), steps since W U was computed."""
+    """Memberships (n, r, k), scale (r,), W U, step lengths (r,), and the age of W U in steps."""
 
     U: np.ndarray
     scale: np.ndarray
@@ -32,7 +32,7 @@ class GradientState(NamedTuple):
 
 
 def start(problem: Problem, U: np.ndarray) -> GradientState:
-    """The state of memberships (n, r, k)."""
+    """The initial state for memberships (n, r, k)."""
     state = kernel.start(problem, U)
     descent = descents(problem, U, state.product, state.scale)
     length = 1.0 / np.maximum(np.abs(descent).max(axis=(0, 2)), np.finfo(float).tiny)
@@ -40,7 +40,7 @@ def start(problem: Problem, U: np.ndarray) -> GradientState:
 
 
 def descents(problem: Problem, U: np.ndarray, product: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """R = W U - a U S, without the diagonal terms if the problem excludes them."""
+    """Descent directions R = W U - a U S, without diagonal terms if the problem excludes them."""
     R = -kernel.slopes(problem, kernel.State(U, scale, None, product))
     if problem.held is not None:
         R[problem.held] = 0.0
@@ -48,23 +48,22 @@ def descents(problem: Problem, U: np.ndarray, product: np.ndarray, scale: np.nda
 
 
 def gradient_step(problem: Problem, state: GradientState) -> tuple[GradientState, np.ndarray]:
-    """One projected step for every run."""
+    """State after one projected step for every run, and objectives."""
     U, scale, P, length, age = state
     R = descents(problem, U, P, scale)
     D = simplex.project(U + length.astype(U.dtype)[None, :, None] * R) - U
     Q = (problem.W @ weighted(problem, D)).reshape(D.shape)
     steps, values, scales = np.empty((3, U.shape[1]))
-    norm = squared_norm(problem)
     for run in range(len(steps)):
         of_run = (A[:, run].astype(np.float64, copy=False) for A in (U, D, P, Q))
         t, q = polynomials(problem, *of_run)
         steps[run] = s = _best_step(problem.scale, t, q)
         t_s, q_s = np.atleast_1d(poly.polyval(s, t)), np.atleast_1d(poly.polyval(s, q))
         scales[run] = fitted_scale(problem, t_s, q_s)[0]
-        values[run] = objective(t_s, q_s, norm, scales[run])[0]
+        values[run] = objective(t_s, q_s, problem.square, scales[run])[0]
     along = steps.astype(U.dtype)[None, :, None]
     U_new, age = U + along * D, age + 1
-    if age >= 25:  # the recursion drifts
+    if age >= 25:  # the recursion accumulates errors
         U_new = simplex.normalize(np.maximum(U_new, 0.0))
         P_new, age = (problem.W @ weighted(problem, U_new)).reshape(U.shape), 0
     else:
@@ -72,7 +71,7 @@ def gradient_step(problem: Problem, state: GradientState) -> tuple[GradientState
     bend = R - descents(problem, U_new, P_new, scales)
     moved = np.einsum("nrk,nrk->r", D, D) * steps
     turn = np.einsum("nrk,nrk->r", D, bend)
-    with np.errstate(over="ignore"):  # a longest step of infinity is no bound
+    with np.errstate(over="ignore"):  # an infinite step length means no bound
         bounded = np.clip(moved / np.where(turn > 0, turn, 1.0), 1e-3 * length, 1e3 * length)
         length = np.where(turn > 0, bounded, 2 * length)
     return GradientState(U_new, scales, P_new, length, age), values
@@ -101,7 +100,7 @@ def polynomials(
 
 
 def _best_step(scale: float | None, t: np.ndarray, q: np.ndarray) -> float:
-    """The s in [0, 1] with the smallest objective."""
+    """The step s in [0, 1] with the smallest objective."""
     if scale is None:
         slope = poly.polysub(2 * poly.polymul(poly.polyder(t), q), poly.polymul(t, poly.polyder(q)))
     else:

@@ -3,38 +3,90 @@
     f(U, a) = sum_ij m_ij (w_ij - a u_i'u_j)^2
             rows u_i on the simplex, a > 0, m_ii = 1 or 0, m_ij = 1
 
-With S = U'U, t = <U, W U> and q = |S|^2 (each without its diagonal terms if m_ii = 0):  f = |W|^2 -
-2 a t + a^2 q. An object of weight v is v copies: m_ij = v_i v_j, and without the diagonal m_ii =
-v_i (v_i - 1), the pairs among its copies (0 where v_i < 1). Then S = U'VU and t = <VU, W VU>.
+With S = U'U, t = <U, W U> and q = |S|^2 (each without its diagonal terms if m_ii = 0): f = |W|^2 -
+2 a t + a^2 q. An object of weight v counts as v copies: m_ij = v_i v_j and, without the diagonal,
+m_ii = v_i (v_i - 1) for the pairs among its copies (0 if v_i < 1). Then S = U'VU and t = <VU, W
+VU>.
 
-Several runs share every pass over W: U is (n, r, k), scalars are (r,).
+Several runs share every pass over W: U is (n, r, k), and scalars are (r,).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ...array.arrays import device, is_numpy, namespace, native, to_numpy
-from ...array.types import Array, ArrayLike, Weights
+from ...array.types import Array, ArrayLike, Similarity, Weights
 from ...engine import loop
-from ...numerics import operators as norms
-from ...numerics import simplex
-from . import evidence
-from .evidence import Explicit, Implicit, Low, columns
+from ...numerics import operators, simplex
+from ...numerics.operators import diagonal_of, dtype_of
 
 
-class Problem(NamedTuple):
+class Explicit:
+    """A matrix, dense or sparse."""
+
+    def __init__(self, W: Any) -> None:
+        self.W, self.n, self.dtype = W, W.shape[0], W.dtype
+        self.diagonal, self.norm = diagonal_of(W), operators.squared_norm(W)
+
+    def part(self, rows: np.ndarray) -> Explicit:
+        """The similarities among the given objects."""
+        if isinstance(self.W, np.ndarray):
+            return Explicit(self.W[np.ix_(rows, rows)])
+        xp = namespace(self.W)
+        chosen = xp.asarray(rows, device=device(self.W))
+        return Explicit(xp.take(xp.take(self.W, chosen, axis=0), chosen, axis=1))
+
+    def __matmul__(self, V: Array) -> Any:
+        return self.W @ V
+
+
+class Low:
+    """W = F F', represented by its factor F (n, d), dense or CSR."""
+
+    def __init__(self, factor: Any) -> None:
+        self.factor, self.n, self.dtype = factor, factor.shape[0], factor.dtype
+        if sp.issparse(factor):
+            self.diagonal = np.asarray(factor.multiply(factor).sum(axis=1)).ravel()
+        else:
+            self.diagonal = namespace(factor).sum(factor * factor, axis=1)
+        self.norm = operators.squared_norm(self)
+
+    def part(self, rows: np.ndarray) -> Low:
+        """The similarities among the given objects."""
+        return Low(np.asarray(self.factor)[rows, :])
+
+    def __matmul__(self, V: Array) -> Any:
+        return self.factor @ (self.factor.T @ V)
+
+
+class Implicit:
+    """Any operator that multiplies."""
+
+    def __init__(self, W: Similarity) -> None:
+        self.W, self.n, self.dtype = W, W.shape[0], dtype_of(W)
+        self.diagonal, self.norm = diagonal_of(W).astype(self.dtype), operators.squared_norm(W)
+
+    def __matmul__(self, V: Array) -> Any:
+        return np.asarray(self.W @ V)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
     """A similarity and how it is fitted.
 
     ``exclude`` leaves out the diagonal, ``scale`` is a number or None to fit it. ``weights`` (n,)
     are those of the objects; rows where ``held`` (n,) is True keep their memberships. A merged
-    object, whose members share one row, brings ``left`` (n,) and ``left_similarity`` (n,): self
-    pairs left out for each unit of its weight, and their similarities. ``linked`` (n, n), sparse,
-    pulls objects together (above zero) or apart: the objective is f - 2 <VU, linked VU>, so that
-    links do not change the scale. ``own`` is ``evidence.own_terms``, kept for a run of sweeps.
+    object, whose members share one row, brings ``left``: self pairs left out for each unit of its
+    weight (n,), and their similarities (n,). ``linked`` (n, n), sparse, pulls objects together
+    (above zero) or apart: the objective is f - 2 <VU, linked VU>, so that links do not change the
+    scale.
     """
 
     W: Any
@@ -42,29 +94,49 @@ class Problem(NamedTuple):
     scale: float | None
     weights: Any = None
     held: Any = None
-    left: Any = None
-    left_similarity: Any = None
+    left: tuple[Any, Any] | None = None
     linked: Any = None
-    own: Any = None
 
     @property
     def total(self) -> float:
-        """Weight of all objects."""
+        """Total weight of the objects."""
         return float(self.W.n if self.weights is None else self.weights.sum())
 
     def self_pairs(self) -> tuple[Any, Any]:
-        """Self pairs left out for each unit of weight (n,), and their similarities (n,)."""
+        """Excluded self pairs per unit of weight (n,), and their similarities (n,)."""
         if self.left is not None:
-            return self.left, self.left_similarity
+            return self.left
         diagonal = self.W.diagonal
         if self.weights is None:
             return namespace(diagonal).ones_like(diagonal), diagonal
         left = namespace(diagonal).clip(self.weights, max=1.0)
         return left, left * diagonal
 
+    @cached_property
+    def square(self) -> float:
+        """|W|^2 weighted by pairs, without the diagonal if the problem excludes it."""
+        W, v = self.W, self.weights
+        total = W.norm if v is None else operators.squared_norm(getattr(W, "W", W), v, v)
+        if self.exclude:
+            xp, similarity = namespace(W.diagonal), self.self_pairs()[1]
+            own = (W.diagonal if v is None else v * similarity) * W.diagonal
+            total -= float(xp.sum(own, dtype=xp.float64))
+        return max(0.0, total)
+
+    @cached_property
+    def own(self) -> np.ndarray:
+        """Numbers (n, 6) per object that a sweep by rows needs: weight, self pairs and their
+        similarity, diagonal entry, excluded self pairs and their similarity.
+        """
+        n, full = self.W.n, self.W.diagonal
+        v = np.ones(n) if self.weights is None else np.asarray(self.weights, dtype=np.float64)
+        left, similarity = self.self_pairs() if self.exclude else (np.zeros(n), np.zeros(n))
+        terms = (v, v - left, v * full - similarity, full, v * left, v * similarity)
+        return np.stack(terms, axis=1).astype(np.float64)
+
 
 class State(NamedTuple):
-    """Memberships (n, r, k), scale (r,), factor of a panel's curvature (r,); W U where kept."""
+    """Memberships (n, r, k), scale (r,), damping of panel steps (r,), and W U if kept."""
 
     U: Any
     scale: Any
@@ -73,7 +145,7 @@ class State(NamedTuple):
 
 
 def as_evidence(W: Any) -> Any:
-    """The similarity in the form that its solver reads."""
+    """The similarity in the form that its solver needs."""
     if hasattr(W, "panels"):
         return W
     if hasattr(W, "factor"):
@@ -91,22 +163,23 @@ def gram(U: Array, weights: Weights = None) -> Any:
     return xp.astype(xp.matrix_transpose(V) @ right, xp.float64)
 
 
-def _times(U: Array, S: Array) -> Any:
+def times(U: Array, S: Array) -> Any:
     """U_r S_r for every run r, (n, r, k)."""
     xp = namespace(U)
     return xp.permute_dims(xp.permute_dims(U, (1, 0, 2)) @ xp.astype(S, U.dtype), (1, 0, 2))
 
 
 def weighted(problem: Problem, U: Array) -> Any:
-    """V U of every run side by side, (n, r k): what similarities are multiplied with."""
+    """V U with all runs side by side, (n, r k), ready for products with similarities."""
     flat = _flat(U)
     return flat if problem.weights is None else flat * problem.weights[:, None]
 
 
 def fitted_scale(problem: Problem, t: Array, q: Array) -> Any:
-    """a = t / q, or the fixed scale, for every run.
+    """The scale of every run: a = t / q, or the fixed one.
 
-    Where no two objects share a cluster any scale fits as well: the mean size of a similarity.
+    If no two objects share a cluster, every scale fits equally well; then it is the root mean
+    square similarity.
     """
     if problem.scale is not None:
         return np.full_like(t, problem.scale)
@@ -114,11 +187,11 @@ def fitted_scale(problem: Problem, t: Array, q: Array) -> Any:
     fitted = np.maximum(t / np.where(shared, q, 1.0), 0.0)
     if shared.all():
         return fitted
-    return np.where(shared, fitted, squared_norm(problem) ** 0.5 / max(problem.total, 1.0))
+    return np.where(shared, fitted, problem.square**0.5 / max(problem.total, 1.0))
 
 
 def moments(problem: Problem, U: Array, S: Array, t: Array) -> tuple[Any, Any]:
-    """t, given of all pairs, and q, without the diagonal terms if the problem excludes them."""
+    """The given t over all pairs, and q; without diagonal terms if the problem excludes them."""
     xp = namespace(U)
     if hasattr(problem.W, "squares_of"):
         return t, problem.W.squares_of(U)
@@ -133,20 +206,9 @@ def moments(problem: Problem, U: Array, S: Array, t: Array) -> tuple[Any, Any]:
     return t, np.maximum(q, 0.0)
 
 
-def squared_norm(problem: Problem) -> float:
-    """|W|^2 weighted by pairs, without the diagonal if the problem excludes it."""
-    W, v = problem.W, problem.weights
-    total = W.norm if v is None else norms.squared_norm(getattr(W, "W", W), v, v)
-    if problem.exclude:
-        xp, similarity = namespace(W.diagonal), problem.self_pairs()[1]
-        own = (W.diagonal if v is None else v * similarity) * W.diagonal
-        total -= float(xp.sum(own, dtype=xp.float64))
-    return max(0.0, total)
-
-
 def explained(problem: Problem, objective: float, k: int) -> tuple[float, float]:
-    """What k clusters with this objective explain of the squared similarities beyond their mean,
-    and what they would explain of noise: (k - 1) eigenvalues of 2 sigma sqrt(n).
+    """Sum of squares explained by k clusters beyond the mean similarity, and the sum they would
+    explain in noise: (k - 1) eigenvalues of 2 sigma sqrt(n).
     """
     diagonal = problem.W.diagonal
     xp = namespace(diagonal)
@@ -154,42 +216,42 @@ def explained(problem: Problem, objective: float, k: int) -> tuple[float, float]
     left, similarity = problem.self_pairs() if problem.exclude else (0 * diagonal, 0 * diagonal)
     total = float(xp.sum(v * (problem.W @ v))) - float(xp.sum(v * similarity))
     pairs = float(xp.sum(v)) ** 2 - float(xp.sum(v * left))
-    spread = squared_norm(problem) - total * (total / max(pairs, 1.0))
+    spread = problem.square - total * (total / max(pairs, 1.0))
     return spread - objective, 4 * (k - 1) * objective / problem.W.n
 
 
 def objective(t: Array, q: Array, norm: float, scale: Array) -> Any:
     """f = |W|^2 - 2 a t + a^2 q for every run."""
-    # The square of the scale alone may overflow where q nearly vanishes.
+    # If q nearly vanishes, the square of the scale alone may overflow.
     return np.maximum(norm + scale * (scale * q - 2 * t), 0.0)
 
 
 def pull(problem: Problem, U: Array) -> Any:
-    """Reduction of the objective of every run by the links (r,)."""
+    """Reduction (r,) of the objective of every run by links."""
     if problem.linked is None:
         return 0.0
     V = weighted(problem, U)
-    return 2 * _runs(columns(V, problem.linked @ V), U.shape)
+    return 2 * runs(columns(V, problem.linked @ V), U.shape)
 
 
 def evaluated(problem: Problem, U: Array) -> tuple[State, Any]:
-    """The state of memberships (n, r, k), by one product, and f of every run."""
+    """The state for memberships (n, r, k), computed with one product, and f of every run."""
     V = weighted(problem, U)
     P = problem.W @ V
-    t = _runs(columns(V, P), U.shape)
+    t = runs(columns(V, P), U.shape)
     t, q = moments(problem, U, gram(U, problem.weights), t)
     scale = fitted_scale(problem, t, q)
     state = State(U, scale, np.ones(U.shape[1]), namespace(U).reshape(P, U.shape))
-    return state, objective(t, q, squared_norm(problem), scale)
+    return state, objective(t, q, problem.square, scale)
 
 
 def start(problem: Problem, U: Array) -> State:
-    """The state of memberships (n, r, k), by one product."""
+    """The state for memberships (n, r, k), computed with one product."""
     return evaluated(problem, U)[0]
 
 
-def _on(U: Array, values: ArrayLike) -> Any:
-    """Numbers of the runs in the library and on the device of ``U``."""
+def on(U: Array, values: ArrayLike) -> Any:
+    """One number per run, in the library and on the device of ``U``."""
     return namespace(U).asarray(np.array(values), device=device(U))
 
 
@@ -197,23 +259,70 @@ def _flat(U: Array) -> Any:
     return namespace(U).reshape(U, (U.shape[0], -1))
 
 
-def _runs(values: np.ndarray, shape: tuple[int, ...]) -> Any:
+def runs(values: np.ndarray, shape: tuple[int, ...]) -> Any:
     """Sums over the columns of each run."""
     return values.reshape(shape[1], shape[2]).sum(axis=1)
 
 
-def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
+def columns(A: Array, B: Array) -> Any:
+    """Column-wise <A, B> in float64, as a NumPy array: (n, c) and (n, c) give (c,)."""
+    if isinstance(A, np.ndarray):
+        return np.einsum("ij,ij->j", A, B, dtype=np.float64)
+    xp = namespace(A, B)
+    return to_numpy(xp.sum(xp.astype(A, xp.float64) * xp.astype(B, xp.float64), axis=0))
+
+
+def takes(W: Any) -> bool:
+    """Whether single rows of a similarity can be accessed."""
+    matrix = getattr(W, "factor", getattr(W, "W", None))
+    return isinstance(W, (Explicit, Low)) and (sp.issparse(matrix) or is_numpy(matrix))
+
+
+def by_rows(problem: Problem, origin: Any, scale: Array, damping: Array) -> tuple[Any, Any]:
+    """Memberships (n, r, k) after a sweep row by row, and t and q (r,) before and after."""
+    held = np.zeros(len(origin), dtype=bool) if problem.held is None else problem.held
+    links, U = problem.linked, np.array(origin, dtype=np.float64, order="C")
+    links = None if links is None else (links.data, links.indices, links.indptr)
+    rows = native("sweep").Rows(U, problem.own, held, links, scale, damping)
+    left, q = rows.moments()
+    t = _walk(problem.W, rows)
+    rows.normalize()
+    left_new, q_new = rows.moments()
+    return U.astype(origin.dtype, copy=False), (t - left, q, t + rows.gained - left_new, q_new)
+
+
+def _walk(W: Any, rows: Any) -> np.ndarray:
+    """Visit every row; returns t over all pairs before the sweep, for every run."""
+    sweep = native("sweep")
+    if isinstance(W, Explicit):
+        if sp.issparse(W.W):
+            return sweep.walk_entries(*_entries(W.W), rows)
+        row_wise = W.W.strides[1] == W.W.itemsize and W.W.dtype in (np.float32, np.float64)
+        return sweep.walk_matrix(W.W if row_wise else np.ascontiguousarray(W.W, float), rows)
+    M = np.ascontiguousarray(W.factor.T @ rows.weighted, dtype=np.float64)
+    t = np.einsum("ij,ij->j", M, M).reshape(len(rows.gained), -1).sum(axis=1)
+    if sp.issparse(W.factor):
+        sweep.walk_sparse_factor(*_entries(W.factor), M, rows)
+    else:
+        single = W.factor.dtype == np.float32
+        sweep.walk_factor(np.ascontiguousarray(W.factor, None if single else float), M, rows)
+    return t
+
+
+def _entries(matrix: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Entries of the rows, their column indices, and row pointers."""
+    matrix = matrix.tocsr()
+    single = matrix.data.dtype == np.float32
+    return np.asarray(matrix.data, None if single else float), matrix.indices, matrix.indptr
+
+
+def coordinate_step(
+    problem: Problem, state: State, descend: Callable[..., Any] = by_rows
+) -> tuple[State, Any]:
     """One Gauss-Seidel sweep; runs whose objective would rise stay, with more damping."""
     origin, scale, damping, _ = state
-    if hasattr(problem.W, "descend"):
-        U, (t_old, q_old, t_new, q_new) = problem.W.descend(origin, scale, damping, problem.exclude)
-    elif evidence.takes(problem.W):
-        U, (t_old, q_old, t_new, q_new) = evidence.descend(problem, origin, scale, damping)
-    else:
-        U, S_old, S, t_old, t_new = _descend(problem, origin, scale, damping)
-        t_old, q_old = moments(problem, origin, S_old, t_old)
-        t_new, q_new = moments(problem, U, S, t_new)
-    norm = squared_norm(problem)
+    U, (t_old, q_old, t_new, q_new) = descend(problem, origin, scale, damping)
+    norm = problem.square
     scale_old, scale_new = fitted_scale(problem, t_old, q_old), fitted_scale(problem, t_new, q_new)
     f_old = objective(t_old, q_old, norm, scale_old) - pull(problem, origin)
     f_new = objective(t_new, q_new, norm, scale_new) - pull(problem, U)
@@ -225,62 +334,8 @@ def coordinate_step(problem: Problem, state: State) -> tuple[State, Any]:
     return select(good, moved, stayed), np.where(good, f_new, f_old)
 
 
-def _descend(problem: Problem, origin: Any, scale: Any, damping: Any) -> tuple[Any, ...]:
-    """Memberships (n, r, k) after a sweep by panels; S (r, k, k) and t (r,) before and after."""
-    xp = namespace(origin)
-    U, weights = xp.asarray(origin, copy=True), problem.weights
-    shape = U.shape
-    S = gram(U, weights)
-    S_old = xp.asarray(S, copy=True)
-    scale, damping = _on(U, scale), _on(U, damping)
-
-    def visit(rows: slice, product: Any) -> Any:
-        nonlocal S
-        old, part = U[rows, ...], None if weights is None else weights[rows]
-        S_panel = gram(old, part)
-        product = xp.reshape(product, old.shape)
-        if problem.linked is not None:
-            links = xp.reshape(problem.linked[rows, :] @ weighted(problem, U), old.shape)
-            product = product + links / xp.clip(scale, min=1e-150)[None, :, None]
-        new = _panel(problem, rows, old, product, S, S_panel, scale, damping)
-        if problem.held is not None:
-            new = xp.where(problem.held[rows][:, None, None], old, new)
-        S += gram(new, part) - S_panel
-        change = xp.reshape(new - old, (old.shape[0], -1))
-        if part is None:
-            return change
-        U[rows, ...] = new
-        return change * part[:, None]
-
-    t_old, t_new = (_runs(t, shape) for t in problem.W.sweep(weighted(problem, U), visit))
-    U = simplex.normalize(xp.where(U > simplex.TINY, U, xp.zeros_like(U)))
-    return U, S_old, S, t_old, t_new
-
-
-def _panel(
-    problem: Problem, rows: slice, old: Any, product: Array, S: Array, S_panel: Any, *runs: Array
-) -> Any:
-    """New memberships of a panel, by k / 2 pair steps.
-
-    A majoriser of the panel's own terms is added to the exact quadratic of all others. ``runs`` are
-    the scales and the damping.
-    """
-    xp = namespace(old)
-    k, dtype = old.shape[2], old.dtype
-    a, damping = (part[:, None, None] for part in runs)
-    curvature = xp.max(xp.sum(S_panel, axis=2), axis=1)[:, None, None] * 3.0 * a * damping
-    identity = xp.eye(k, dtype=xp.float64, device=device(old))
-    H = xp.astype(a * (S - S_panel) + curvature * identity, dtype)
-    gradient = _times(old, a * S) - product
-    if problem.exclude:
-        gradient += _own(problem, rows, old, xp.astype(runs[0], dtype)) * old
-    new = xp.reshape(xp.asarray(old, copy=True), (-1, k))
-    new = simplex.pair_steps(H, xp.reshape(gradient, (-1, k)), new, (k + 1) // 2)
-    return xp.reshape(new, old.shape)
-
-
-def _own(problem: Problem, rows: slice, U: Array, scale: Array) -> Any:
-    """What self pairs left out add to the slope of each row, as a factor of it, (rows, r, 1)."""
+def own_slope(problem: Problem, rows: slice, U: Array, scale: Array) -> Any:
+    """Factor (rows, r, 1) on U by which excluded self pairs change the slope of each row."""
     xp = namespace(U)
     left, similarity = (xp.astype(part[rows], U.dtype) for part in problem.self_pairs())
     square = xp.sum(U * U, axis=2, keepdims=True)
@@ -294,7 +349,7 @@ def combine(current: State, previous: State, momentum: float | np.ndarray) -> St
     if xp is np:
         pair = (np.ascontiguousarray(U) for U in (current.U, previous.U))
         return current._replace(U=native("sweep").extrapolated(*pair, runs), product=None)
-    beta = xp.astype(_on(current.U, runs), current.U.dtype)[None, :, None]
+    beta = xp.astype(on(current.U, runs), current.U.dtype)[None, :, None]
     U = current.U + beta * (current.U - previous.U)
     return current._replace(U=simplex.normalize(xp.clip(U, min=0.0)), product=None)
 
@@ -302,23 +357,23 @@ def combine(current: State, previous: State, momentum: float | np.ndarray) -> St
 def select(mask: Array, one: State, other: State) -> State:
     """Runs of ``one`` where the mask holds, of ``other`` elsewhere."""
     xp = namespace(one.U)
-    where = _on(one.U, mask)
+    where = on(one.U, mask)
     U = xp.where(where[None, :, None], one.U, other.U)
     pairs = (one.scale, other.scale), (one.damping, other.damping)
     return State(U, *(np.where(mask, *pair) for pair in pairs))
 
 
 def best_run(run: loop.Run) -> loop.Run:
-    """The best of several runs that shared their passes, as one."""
+    """The best of several runs that shared their passes, as a single run."""
     best = loop.earliest_best(run.objective, larger=False)
     state = State(run.state.U[:, best : best + 1], run.state.scale[best : best + 1], np.ones(1))
     return run._replace(state=state, objective=run.objective[best], history=run.history[:, best])
 
 
 def baum_eagon_step(problem: Problem, state: State) -> tuple[State, Any]:
-    """u_ir <- u_ir (a n + [W U - a U S]_ir), rows divided by their sums (Baum and Eagon 1967)."""
+    """Update u_ir <- u_ir (a n + [W U - a U S]_ir), normalised by row (Baum and Eagon 1967)."""
     xp, U = namespace(state.U), state.U
-    a = xp.astype(_on(U, state.scale), U.dtype)
+    a = xp.astype(on(U, state.scale), U.dtype)
     offset = a[None, :, None] * (problem.total - problem.exclude)
     moved = simplex.normalize(U * xp.clip(offset - slopes(problem, state), min=0.0))
     if problem.held is not None:
@@ -327,19 +382,19 @@ def baum_eagon_step(problem: Problem, state: State) -> tuple[State, Any]:
 
 
 def slopes(problem: Problem, state: State) -> Any:
-    """Half the gradient of f / (a v_i) by each row, a U S - W U without the self pairs left out,
-    (n, r, k).
+    """Half the gradient (n, r, k) of f / (a v_i) by each row: a U S - W U, without excluded self
+    pairs.
     """
     xp, U = namespace(state.U), state.U
-    a = xp.astype(_on(U, state.scale), U.dtype)
+    a = xp.astype(on(U, state.scale), U.dtype)
     if hasattr(problem.W, "bent"):
         return a[None, :, None] * problem.W.bent(U) - state.product
-    found = a[None, :, None] * _times(U, gram(U, problem.weights)) - state.product
+    found = a[None, :, None] * times(U, gram(U, problem.weights)) - state.product
     if problem.linked is not None:
         links = xp.reshape(problem.linked @ weighted(problem, U), U.shape)
         found -= links / xp.clip(a, min=1e-150)[None, :, None]
     if problem.exclude:
-        found += _own(problem, slice(None), U, a) * U
+        found += own_slope(problem, slice(None), U, a) * U
     return found
 
 

@@ -36,11 +36,11 @@ CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has
 class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
     """Clusters in the leading eigenvectors of the normalised similarity, with memberships.
 
-    With degrees d = W 1 and E the k leading eigenvectors of D^-1/2 W D^-1/2, objects are embedded
+    With degrees d = W 1 and the k leading eigenvectors E of D^-1/2 W D^-1/2, objects are embedded
     as e_i / sqrt(d_i) (normalized cuts, Bach and Jordan) or as e_i / |e_i| (Ng, Jordan and Weiss,
-    whose W has a zero diagonal), then rounded by k-means, weighted by d_i in the method of Bach and
-    Jordan. A membership is the posterior of a mixture of spherical Cauchy densities around the
-    centers found, so the label is the nearest center.
+    whose W has a zero diagonal). K-means then finds the clusters (weighted by d_i in the method of
+    Bach and Jordan). Memberships are posteriors of a mixture of spherical Cauchy densities around
+    the centers, so the label is the nearest center.
 
     Parameters
     ----------
@@ -49,15 +49,16 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
     function, default "knn"
     %(similarity)s
     method : {"normalized-cut", "ng-jordan-weiss", "bach-jordan"}
-        The embedding and, unless ``rounding`` says otherwise, its rounding.
+        The embedding and, unless ``rounding`` is given, its rounding.
     rounding : {"k-means", "weighted-k-means"}, estimator or None
-        How the embedding becomes clusters; ``None`` is the method's own. An estimator with ``fit``
-        and ``predict_proba``, such as a Gaussian mixture, gives its own memberships.
+        How the embedding is turned into clusters; ``None`` uses that of the method. An estimator
+        with ``fit`` and ``predict_proba``, such as a Gaussian mixture, provides the memberships.
     n_init : int
-        Starts of k-means (a drawn row, then rows most orthogonal to those chosen); the best is
-        kept.
+        Number of starts of k-means (a random row, then rows most orthogonal to those chosen); the
+        best is kept.
     max_iter, tol : int, float
-        Steps of k-means at most, and the relative decrease of the distortion at which it stops.
+        Largest number of k-means steps, and the relative decrease of the distortion at which it
+        stops.
     random_state : int, Generator, RandomState or None
 
     Attributes
@@ -66,27 +67,26 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
     labels_ : array of shape (n,)
     embedding_ : array of shape (n, n_clusters)
     eigenvalues_ : array of shape (n_clusters,)
-        Of the normalised similarity, descending.
+        Eigenvalues of the normalised similarity, descending.
     eigengap_ : float
-        How far the next eigenvalue lies below: the larger, the clearer is the number of clusters.
+        Difference to the next eigenvalue: the larger, the clearer the number of clusters.
     cost_ : float
-        J = 1/2 |E E' - Pi|^2, how far the eigenvectors are from the indicators of the labels; 0 for
+        J = 1/2 |E E' - Pi|^2, the distance between eigenvectors and cluster indicators; 0 for
         perfect clusters.
     cluster_centers_ : array of shape (n_clusters, n_clusters)
     temperature_ : float
         Squared scale of the densities behind the memberships.
     objective_ : float
-        The (weighted) distortion of k-means; with Bach and Jordan's method equal to ``cost_``.
+        The (weighted) distortion of k-means; equal to ``cost_`` for Bach and Jordan's method.
     history_, n_iter_, converged_, n_clusters_ : array, int, bool, int
 
     Notes
     -----
-    ``must_link`` also raises the similarity of a pair; with weights w in a third column it only
-    does that, by w. ``cannot_link`` lowers the similarity by the third column or, without it, by a
-    tenth of the mean degree, before labels are kept apart; negative similarities count in degrees
-    by their size (signed Laplacian). Where ``pair_weight`` is below the largest weight, what a pair
-    lacks is filled with the product of the mean similarities of both objects, divided by that of
-    all.
+    ``must_link`` joins rows and raises their similarity; with weights w in a third column, it only
+    raises the similarity by w. ``cannot_link`` lowers the similarity by w (by default, a tenth of
+    the mean degree) before labels are separated; degrees are sums of absolute similarities (signed
+    Laplacian). If ``pair_weight`` is below the largest weight, the missing part is filled with the
+    product of the mean similarities of both objects, divided by the overall mean.
 
     References
     ----------
@@ -152,7 +152,7 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         self._publish(self._spread(memberships, X), run)
 
     def _join(self, evidence: Evidence, known: Known) -> Evidence:
-        """Rows that belong together are joined in the embedding, not in the graph."""
+        """The evidence unchanged: linked rows are joined in the embedding, not in the graph."""
         return evidence
 
     def _check_parameters(self) -> None:
@@ -168,7 +168,7 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         return unit_rows(E) if self.method == "ng-jordan-weiss" else E * scaling[:, None]
 
     def _round_joined(self, Z: Any, degree: Any, v: Any, known: Known) -> tuple[Any, loop.Run]:
-        """As ``_round``; objects that belong together are rounded as one, at their mean."""
+        """Like ``_round``, with must-linked objects treated as one, at their mean."""
         size = Z.shape[0]
         if known.component is None:
             return self._round(Z, degree, v, None)
@@ -187,7 +187,7 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         xp = namespace(Z)
         own = "weighted-k-means" if self.method == "bach-jordan" else "k-means"
         weighted = (self.rounding or own) == "weighted-k-means"
-        # Objects without any similarity have no place in the embedding and must not move a center.
+        # Objects without any similarity have no position and must not affect a center.
         weights = degree if weighted else xp.astype(degree > 0, Z.dtype)
         weights = weights if v is None else weights * xp.asarray(v, dtype=Z.dtype)
         rows = np.flatnonzero(to_numpy(degree) > 0)
@@ -206,13 +206,13 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         return reordered(memberships, order, 1), run
 
     def _column_order(self, memberships: Any, v: Any, labels: Any) -> np.ndarray:
-        """Columns by the labels that are known, or else by size."""
+        """Order of the columns: by known labels, otherwise by size."""
         return largest_first(memberships, v) if labels is None else matching(memberships, labels)
 
     def _round_by_estimator(
         self, Z: np.ndarray, v: Any, labels: Any
     ) -> tuple[np.ndarray, loop.Run]:
-        """Memberships that ``rounding``, an estimator, gives to the embedded objects."""
+        """Memberships from ``rounding``, an estimator, fitted to the embedded objects."""
         weights = {} if v is None else {"sample_weight": v}
         if v is not None and not has_fit_parameter(self.rounding, "sample_weight"):
             raise ValueError("rounding must accept sample_weight in fit where weights are given")
@@ -225,11 +225,11 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
 
     @property
     def _dimension(self) -> int:
-        """k clusters spread over k - 1 dimensions."""
+        """Dimension of the embedded clusters: k clusters span k - 1 dimensions."""
         return max(1, self.eigenvalues_.shape[0] - 1)
 
     def _warn_if_arbitrary(self, spectrum: Spectrum) -> None:
-        """Warn where the eigenvectors do not single out n_clusters clusters."""
+        """Warn if the eigenvectors do not determine n_clusters clusters."""
         n, k = spectrum.vectors.shape
         if not 1 < k < n:
             return
@@ -258,7 +258,7 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         warn(what)
 
     def _place(self, rows: Any) -> Any:
-        """Placed in the embedding by the Nystrom rule."""
+        """Memberships of new objects, embedded by the Nystrom formula."""
         Z, degree = self._embed(rows)
         dtype = self._rotation.dtype
         if hasattr(self.rounding, "predict_proba"):
@@ -275,26 +275,25 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         v = xp.ones_like(self._scaling)
         v = v if self._weights is None else v * xp.asarray(self._weights, dtype=v.dtype)
         degree = as_dense(operators.magnitudes(rows) @ v, dtype)
-        # An object similar to nothing has no direction; ``share`` gives it equal memberships.
+        # Objects similar to nothing have no direction; ``_share`` gives them equal memberships.
         reciprocal = 1 / xp.where(degree > 0, degree, xp.ones_like(degree))
         E = as_dense(rows @ (self._scaling[:, None] * self._rotation), dtype)
         return self._row(E, reciprocal), degree
 
     def score(self, X: ArrayLike | None, y: ArrayLike | None = None) -> float:
-        """Share of the spread of the embedded objects that lies between clusters; higher is better.
+        """Share of the spread of the embedded objects that is between clusters; higher is better.
 
         Parameters
         ----------
         X : as for ``predict_proba``
-            Objects that were not fitted make it a held-out score.
+            For objects that were not fitted, this is a held-out score.
         y : ignored
 
         Returns
         -------
         score : float
-            1 - sum_i min_r |z_i - c_r|^2 / sum_i |z_i - c|^2, with z the embedding of the objects,
-            c_r the means of the fitted clusters and c their common mean; at most 1, and 0 for one
-            cluster.
+            1 - sum_i min_r |z_i - c_r|^2 / sum_i |z_i - c|^2, with embedded objects z, means c_r of
+            the fitted clusters and their common mean c; at most 1, and 0 for one cluster.
         """
         self._check_fitted()
         arrays = self._embed(self._new_similarities(X))[0], self.memberships_, self.embedding_
@@ -308,7 +307,7 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
 
 
 def _linked(evidence: Evidence, known: Known, group: Any) -> Any:
-    """The similarity with links as edges; what pairs of little weight lack is filled with means."""
+    """The similarity with links as edges; pairs of low weight are filled up with means."""
     W = evidence.W
     if evidence.pairs is not None:
         v = np.ones(len(W)) if evidence.weights is None else evidence.weights
@@ -331,7 +330,7 @@ def _linked(evidence: Evidence, known: Known, group: Any) -> Any:
 
 
 def _without_diagonal(W: Any, weights: Any) -> Any:
-    """W without similarities of objects to themselves; copies keep those to each other."""
+    """W without similarities of objects to themselves, but with those between copies."""
     diagonal = operators.diagonal_of(W)
     if weights is not None:
         diagonal = diagonal * np.minimum(1.0, 1.0 / weights).astype(operators.dtype_of(W))
@@ -343,14 +342,14 @@ def _without_diagonal(W: Any, weights: Any) -> Any:
 
 
 def _of_rows(Z: Any, group: np.ndarray) -> np.ndarray:
-    """The embedding of all rows; zeros for rows that were no part of the fit."""
+    """Embedding of all rows; zeros for rows that did not take part in the fit."""
     rows = np.zeros((group.size, Z.shape[1]), dtype=Z.dtype)
     rows[group >= 0] = Z[group[group >= 0]]
     return rows
 
 
 def _connected_degrees(W: Similarity, weights: Any) -> Any:
-    """Degrees; a W without any similarity is refused."""
+    """Degrees; raises ValueError if no objects are similar."""
     degree = operators.positive_degrees(W, weights, "W")
     least, most = float(degree[degree > 0].min()), float(degree.max())
     if least < float(namespace(degree).finfo(degree.dtype).tiny) ** 0.75 * most:
@@ -371,7 +370,7 @@ def _over_eigenvalues(spectrum: Spectrum) -> Any:
 
 
 def _share(memberships: Array, degree: Array) -> Any:
-    """Objects without any similarity belong to every cluster alike."""
+    """Memberships in which objects without any similarity are shared equally."""
     xp = namespace(memberships)
     alike = xp.full_like(memberships, 1 / memberships.shape[1])
     return xp.where((degree > 0)[:, None], memberships, alike)
@@ -380,7 +379,7 @@ def _share(memberships: Array, degree: Array) -> Any:
 def best_of_starts(
     Z: np.ndarray, weights: np.ndarray, k: int, firsts: list[int], max_iter: int, tol: float
 ) -> loop.Run:
-    """The run of least distortion from each of the rows ``firsts`` and those most orthogonal."""
+    """The run with the smallest distortion, started from rows most orthogonal to ``firsts``."""
     steps = native("kmeans")
 
     def solved(centers: np.ndarray) -> loop.Run:

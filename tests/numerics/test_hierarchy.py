@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.engine import starts as hierarchy
+from sfumato.numerics import seeding as hierarchy
 
 
 def draw(seed, n, d, outlier=0.0, skewed=False):
@@ -46,7 +46,7 @@ def test_many_objects_in_many_features_are_merged_alike_from_small_groups(monkey
 
 
 @given(st.integers(0, 10**6), st.integers(1, 25), st.sampled_from([0.0, 10.0, 1e4]), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_where_traces_decide_no_group_has_a_determinant_that_counts(seed, d, outlier, skewed):
     X, weights = draw(seed, 60, d, outlier, skewed)
     Z = hierarchy._half_white(X, weights)

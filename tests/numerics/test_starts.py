@@ -3,8 +3,8 @@
 import numpy as np
 
 from sfumato.array.rows import Rows
-from sfumato.engine.starts import feature_sample
-from sfumato.numerics.coordinates import measure
+from sfumato.numerics.distances import measure
+from sfumato.numerics.seeding import feature_sample
 
 
 def trimmed(X):

@@ -1,0 +1,293 @@
+"""One soft clustering from a table of labels, by the pairwise model and its published relatives.
+
+``ByKernel`` has the cluster kernel of the implicit co-association, ``ByCompletion`` that of one in
+which some pairs were seen together by no partition: c_ij is 0/0 there, not 0. Expectation and
+maximisation for missing similarities: the published loss, from which such pairs drop out, gives
+first memberships; u_i'u_j takes the place of c_ij; the cluster kernel of the filled matrix gives
+the next memberships, a few times over. The explicit matrix is needed.
+
+The published models are a loss between what the partitions say and u_i'u_j, by descent:
+
+    f(U) = sum_{i != j} N_ij loss(c_ij, p_ij),   p_ij = u_i'u_j,   rows u_i on the simplex
+
+    squared            (c - p)^2
+    likelihood         -(c log p + (1 - c) log(1 - p)) / 2: f is minus the log-likelihood of the
+                       Bernoulli observations
+    kullback-leibler   c log(c / p) - c + p: counts N c are Poisson with mean N p
+    itakura-saito      p / c - log(p / c) - 1, of p from c, which is convex in p; a share c of no
+                       pair at all counts as half a pair
+
+N_ij partitions saw both objects, a share c_ij of them together; pairs that no partition saw drop
+out. The squared loss goes by sweeps over the table of labels, the other Bregman divergences
+(Banerjee et al. 2005) have the co-association matrix in hand, for a few thousand objects. Object
+after object: each row is a convex problem, whose steps never raise f.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import xlogy
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from ...array.arrays import native
+from ...array.types import Estimator, Weights
+from ...array.warn import EvidenceWarning
+from ...engine import loop
+from ...numerics import label_sweep as sweeps
+from ...numerics import label_table as tables
+from ...numerics import simplex
+from ...numerics.distances import unit_rows
+from ...numerics.eigen import leading_eigenvectors
+from ...similarity import ClusterKernel, Factored
+from ...similarity.coassociation import Rows
+from ..pairwise.estimator import PairwiseProbabilisticClustering, Settings
+from .soft import fit_reader
+
+SCREEN = 20_000  # objects among which the starts are compared
+FILLINGS = 5  # rounds in which unseen pairs are filled in
+SETTLED = 1e-3  # largest change of a membership at which the rounds stop
+REGULARIZATION = 0.02  # of the mean degree, as for soft evidence
+PLACED = 4096  # new objects placed at a time
+NEAR = 1e-12  # probabilities keep this distance from 0 and 1
+N_ROUNDS = 30  # over the row of a new object
+
+
+def pairwise(k: int, settings: Settings, **parameters: Any) -> PairwiseProbabilisticClustering:
+    """The pairwise model of a given similarity."""
+    own = settings._asdict()
+    return PairwiseProbabilisticClustering(k, similarity="precomputed", **own, **parameters)
+
+
+def run_of(model: Estimator) -> loop.Run:
+    """The run of a fitted estimator, whether or not it tells of one."""
+    objective = float(getattr(model, "objective_", np.nan))
+    history = np.asarray(getattr(model, "history_", [objective]))
+    n_iter = int(getattr(model, "n_iter_", 1) or 1)
+    return loop.Run(None, objective, history, n_iter, bool(getattr(model, "converged_", True)))
+
+
+def run_at_once(objective: float) -> loop.Run:
+    """The run of what is found in one step."""
+    return loop.Run(None, objective, np.array([objective]), 1, True)
+
+
+class ByKernel:
+    """The pairwise model on the rank-k cluster kernel of the implicit co-association."""
+
+    def __init__(
+        self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
+    ) -> None:
+        bare, _ = tables.spectrum(table, k)
+        self.table, self.eigenvalues, self.following = table, bare.values, bare.following
+        self.regularization = tables.regularization(table, bare)
+        spectrum, scaling = tables.spectrum(table, k, self.regularization, bare.vectors)
+        values = np.where(spectrum.values > 1e-12, spectrum.values, np.inf)
+        self.projection = (scaling * table.root)[:, None] * (spectrum.vectors / values)
+        Z, mass = self._factor(table), table.mass
+        self.kernel = ClusterKernel(Z, self.projection, spectrum.values, spectrum.following)
+        model = pairwise(k, settings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            # The consensus itself warns about groups that no partition connects.
+            warnings.filterwarnings("ignore", message=".*similar to no other")
+            if start is None and len(Z) > SCREEN:
+                chosen = np.random.default_rng(settings.random_state).permutation(len(Z))[:SCREEN]
+                own = None if mass is None else mass[chosen]
+                first = clone(model).fit(Factored(Z[chosen]), sample_weight=own)
+                start = first.predict_proba(Factored(Z, Z[chosen]))
+            self.model = model.set_params(init=start).fit(self.kernel, sample_weight=mass)
+        self.memberships, self.run = self.model.memberships_, run_of(self.model)
+
+    def place(self, new: tables.Table) -> np.ndarray:
+        """Memberships of new objects: one quadratic problem each, from their rows of the kernel."""
+        return self.model.predict_proba(Factored(self._factor(new), self.kernel.factor))
+
+    def _factor(self, objects: tables.Table) -> np.ndarray:
+        """Rows of the kernel's factor, for the objects of the fit and for others alike."""
+        constant = self.regularization / self.table.total
+        return unit_rows(Rows(objects, self.table, constant=constant) @ self.projection)
+
+
+class FilledKernel(NamedTuple):
+    """Cluster kernel of a filled matrix: what makes rows of its factor from rows of that matrix."""
+
+    projection: np.ndarray
+    constant: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, filled: np.ndarray, k: int, mass: Weights) -> FilledKernel:
+        """The kernel of rank ``k``, of objects with weights ``mass``."""
+        v = np.ones(len(filled)) if mass is None else mass
+        total, degree = float(v.sum()), filled @ v
+        extra = REGULARIZATION * float(v @ degree) / total**2
+        scaling = np.sqrt(v / (degree + total * extra))
+        found = leading_eigenvectors(scaling[:, None] * (filled + extra) * scaling, k)
+        values = np.where(found.values > 1e-12, found.values, np.inf)
+        projection = scaling[:, None] * found.vectors / values
+        following = found.following if np.isfinite(found.following) else 0.0  # none is left
+        return cls(projection, extra * projection.sum(axis=0), np.append(found.values, following))
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (b, k) of the factor Z from rows (b, n) of the filled matrix."""
+        return unit_rows(rows @ self.projection + self.constant)
+
+
+class ByCompletion:
+    """The pairwise model on the cluster kernel of a co-association with unseen pairs filled in."""
+
+    def __init__(self, table: tables.Table, k: int, settings: Settings, published: Any) -> None:
+        self.table, self.published, self.seen = table, published, table.coverage > 0
+        ratios, seen = tables.pair_shares(table)[0], self.seen
+        mass = None if table.mass is None else table.mass[seen]
+        U = published.memberships
+        for _ in range(FILLINGS):
+            filled = np.where(np.isnan(ratios), U @ U.T, ratios)[:, seen]
+            self.kernel = FilledKernel.of(filled[seen], k, mass)
+            Z = self.kernel(filled)
+            self.reader = fit_reader(Z[seen], settings, U[seen], mass)
+            # As they are read, without the doubt: it would build up from round to round.
+            before, U = U, self.reader.plain(Z)
+            if np.abs(U - before).max() <= SETTLED:
+                break
+        self.memberships, self.spectrum = U, self.kernel.values
+        self.misfit, self.run = self.reader.misfit, self.reader.run
+
+    def place(self, new: tables.Table) -> np.ndarray:
+        """Memberships of new objects: unseen pairs filled in by the published loss first, then once
+        by their own.
+        """
+        ratios = tables.pair_shares(new, self.table)[0]
+        U = self.published.place(new)
+        for _ in range(2):
+            filled = np.where(np.isnan(ratios), U @ self.memberships.T, ratios)[:, self.seen]
+            U = self.reader.plain(self.kernel(filled))
+        return U
+
+
+class ByObservations:
+    """The squared loss over the raw observations, by sweeps over the table."""
+
+    def __init__(
+        self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
+    ) -> None:
+        sweep = partial(sweeps.sweep, table, offset=sweeps.constant(table))
+        self.memberships, self.run = _descend(sweep, _starts(table, k, settings, start), settings)
+        self.sums = sweeps.moments(table, self.memberships)
+
+    def place(self, new: tables.Table) -> np.ndarray:
+        """Memberships of new objects: one quadratic problem each, against the sums."""
+        blocks = range(0, len(new.codes), PLACED)
+        return np.concatenate(
+            [sweeps.place(new.objects(slice(start, start + PLACED)), self.sums) for start in blocks]
+        )
+
+
+class ByDivergence:
+    """A Bregman divergence of the shares and the products of rows, with the explicit matrix."""
+
+    def __init__(
+        self,
+        name: str,
+        table: tables.Table,
+        k: int,
+        settings: Settings,
+        start: np.ndarray | None = None,
+    ) -> None:
+        self.table, self.kind = table, list(DIVERGENCES).index(name)
+        C, N = self._shares(table)
+        np.fill_diagonal(N, 0.0)
+        # Logarithms of 0 are left out of the start.
+        begin = [simplex.normalize(U + 0.01) for U in _starts(table, k, settings, start)]
+        self.memberships, self.run = _descend(partial(sweep, C, N, name=name), begin, settings)
+
+    def place(self, new: tables.Table) -> np.ndarray:
+        """Memberships of new objects, each by itself beside the fitted ones."""
+        row, k = native("labels").bregman_row, self.memberships.shape[1]
+        placed = np.full((len(new.codes), k), 1.0 / k)
+        for i, (c, weight) in enumerate(zip(*self._shares(new, self.table), strict=True)):
+            for _ in range(N_ROUNDS):
+                before = placed[i].copy()
+                placed[i] = row(c, weight, self.memberships, before, self.kind)
+                if np.abs(placed[i] - before).max() < 1e-9:
+                    break
+        return simplex.normalize(placed)
+
+    def _shares(
+        self, new: tables.Table, other: tables.Table | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Shares of pairs, any number where none was seen, and how many partitions saw each."""
+        shares, seen = tables.pair_shares(new, other)
+        least = 0.5 / np.maximum(seen, 1.0) if self.kind == 2 else 0.0
+        return np.where(np.isfinite(shares), np.maximum(shares, least), 0.5), seen
+
+
+def _descend(
+    sweep: Any, begin: list[np.ndarray], settings: Settings
+) -> tuple[np.ndarray, loop.Run]:
+    """Memberships and run of the best start, by sweeps with extrapolation."""
+    step = loop.Extrapolation.accelerate(
+        sweep, _extrapolate, lambda mask, one, other: one if mask else other
+    )
+    runs = [
+        loop.iterate(step, loop.Extrapolation(U), max_iter=settings.max_iter, tol=settings.tol)
+        for U in begin
+    ]
+    run = loop.best(runs, larger=False)
+    return run.state.settled, run._replace(state=None, objective=float(run.objective))
+
+
+def _extrapolate(
+    current: np.ndarray, previous: np.ndarray, momentum: float | np.ndarray
+) -> np.ndarray:
+    return simplex.normalize(np.clip(current + momentum * (current - previous), 0.0, None))
+
+
+def _starts(
+    table: tables.Table, k: int, settings: Settings, start: np.ndarray | None
+) -> list[np.ndarray]:
+    """The given start, or the cluster kernel's solution and random draws."""
+    if start is not None:
+        return [start]
+    rng = np.random.default_rng(settings.random_state)
+    n = len(table.codes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EvidenceWarning)
+        first = (
+            ByKernel(table, k, settings._replace(tol=1e-4, n_init=1)).memberships
+            if k < n
+            else simplex.draw(rng, (n, k))
+        )
+    return [first, *(simplex.draw(rng, (n, k)) for _ in range(settings.n_init - 1))]
+
+
+# Losses in the order that ``native.labels`` knows them in, each of probabilities within (0, 1).
+DIVERGENCES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "coassociation-likelihood": lambda c, p: -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2,
+    "coassociation-kullback-leibler": lambda c, p: xlogy(c, c / p) - c + p,
+    "coassociation-itakura-saito": lambda c, p: p / c - np.log(p / c) - 1.0,
+}
+
+
+def objective(C: np.ndarray, N: np.ndarray, U: np.ndarray, name: str) -> float:
+    """f(U) by a divergence, by blocks of rows."""
+    size, total = max(1, 2**22 // len(U)), 0.0
+    for own in (slice(start, start + size) for start in range(0, len(U), size)):
+        p = np.clip(U[own] @ U.T, NEAR, 1 - NEAR)
+        total += float(np.sum(N[own] * DIVERGENCES[name](C[own], p)))
+    return total
+
+
+def sweep(C: np.ndarray, N: np.ndarray, U: np.ndarray, name: str) -> tuple[np.ndarray, float]:
+    """Every row once, newest values first, and f afterwards. ``U`` stays as it is."""
+    U, kind = U.copy(), list(DIVERGENCES).index(name)
+    for i in range(len(U)):
+        U[i] = native("labels").bregman_row(C[i], N[i], U, U[i], kind)
+    U = simplex.normalize(np.where(U < simplex.TINY, 0.0, U))
+    return U, objective(C, N, U, name)
