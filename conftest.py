@@ -23,6 +23,9 @@ NEEDS = {  # package: what cannot be imported, or says nothing, without it
 MISSING = {package: patterns for package, patterns in NEEDS.items() if find_spec(package) is None}
 
 
+collect_ignore_glob = ["tests/*conftest.py"]  # no modules with examples
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     if not collection_path.is_relative_to(config.rootpath):
         return None

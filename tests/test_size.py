@@ -9,10 +9,10 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / ".ci" / "figures.py"
 LIMITS = {
-    "lines of Python": 42_100,
-    "files of Python": 190,
-    "lines of Cython": 5_000,
-    "constants": 139,
+    "lines of Python": 41_276,
+    "files of Python": 178,
+    "lines of Cython": 5_022,
+    "constants": 133,
 }
 
 

@@ -19,10 +19,10 @@ from sfumato.array import rows
 
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {
-    "GaussianMixture": 23,
-    "EvidenceAccumulation": 50,
-    "FuzzyCMeans": 25,
-    "PairwiseProbabilisticClustering": 30,
+    "GaussianMixture": 16,
+    "EvidenceAccumulation": 34,
+    "FuzzyCMeans": 20,
+    "PairwiseProbabilisticClustering": 27,
 }
 
 

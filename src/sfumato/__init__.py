@@ -23,7 +23,7 @@ _MODULES = (
 
 
 def _homes() -> dict[str, str]:
-    """Public classes and the modules that define them; read from the table of models each time."""
+    """Public classes and the modules that define them, read from the table of models each time."""
     return {
         **{model.name: f"models.{model.module}" for model in models.MODELS},
         "EvidenceWarning": "array.warn",
@@ -34,7 +34,7 @@ def _homes() -> dict[str, str]:
     }
 
 
-# "from sfumato import *" must not fail where dask, an extra, is not installed.
+# "from sfumato import *" must not fail if dask, an extra, is not installed.
 _PRESENT = tuple(name for name in _MODULES if name != "dask" or find_spec("dask"))
 
 __all__ = ["__version__", *_homes(), *_PRESENT]

@@ -1,4 +1,4 @@
-"""``python -m sfumato``: the command line, where its script is not on the path."""
+"""``python -m sfumato``: the command line, if its script is not on the path."""
 
 import sys
 
@@ -6,6 +6,6 @@ try:
     from .cli import main
 
     code = main()
-except KeyboardInterrupt:  # before main listens
+except KeyboardInterrupt:  # before main handles it
     code = 130
 sys.exit(code)

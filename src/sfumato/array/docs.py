@@ -21,15 +21,15 @@ Parameters
 ----------
 reference, clustering : labels of shape (n,) or memberships of shape (n, k)
 sample_weight : array of shape (n,), optional
-    A pair counts as often as the product of its two weights.
+    Weights of the objects; a pair is weighted by the product of its two weights.
 unseen : {"ignore", "cluster"}
-    Labels of -1 mean that a clustering did not see the object: it is left out, or such
-    objects count as one more cluster.
+    Labels of -1 mean that a clustering did not see the object. Such objects are left out, or
+    count as one more cluster.
 interval : float, optional
-    Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+    Level of a bootstrap interval over objects, such as 0.95; then the result is an
     ``Estimate(value, low, high)``.
 random_state : None, int or Generator
-    Of the bootstrap.""",
+    Seed of the bootstrap.""",
     "objects": """\
 Parameters
 ----------
@@ -44,14 +44,14 @@ sample_weight : array of shape (n,), optional
     "partial_labels": """\
 y : array of shape (n,), optional
     Labels of some objects, -1 for the others. Labelled objects belong to the cluster of their
-    label, the clusters being numbered by the sorted labels. A ``y`` without any -1 is ignored, as
+    label; clusters are numbered in the order of the labels. A ``y`` without any -1 is ignored, as
     in other clusterers.""",
     "bootstrap": """\
 interval : float, optional
-    Level of a bootstrap interval over objects, such as 0.95; the answer is then an
+    Level of a bootstrap interval over objects, such as 0.95; then the result is an
     ``Estimate(value, low, high)``.
 random_state : None, int or Generator
-    Of the bootstrap.""",
+    Seed of the bootstrap.""",
     "axes": """\
 ax : matplotlib axes, optional
 
@@ -79,21 +79,21 @@ gradient : array of shape (n, n)
 n_clusters : int or "auto", default="auto"
     Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
 max_clusters : int, default=20
-    Largest number that ``"auto"`` tries at first; more while the best is the largest one tried.""",
+    Largest number that ``"auto"`` tries at first; more if the best is the largest one tried.""",
     "spectrum": """\
 n_clusters : int, sequence of int or "auto", default="auto"
-    Number of clusters, or numbers to choose from. The one is chosen whose eigengap in the
-    normalised similarity, less what clusters do not reproduce of the eigenvectors, is largest;
-    one cluster where no number is above noise.
+    Number of clusters, or several to choose from. The choice is the number with the largest
+    eigengap of the normalised similarity, reduced by the misfit of the clusters to the
+    eigenvectors; it is one if no number is above noise.
 max_clusters : int, default=20
-    Largest number that ``"auto"`` tries at first; more while the best is near the largest.""",
+    Largest number that ``"auto"`` tries at first; more if the best is near the largest.""",
     "similarity": """\
-    What the rows given to ``fit`` are. ``"precomputed"``: a similarity matrix (n, n), dense,
-    sparse or an operator. Otherwise features, from which the named function, or a function
-    ``f(X, Y=None)``, makes the similarity.""",
+    ``"precomputed"``: ``fit`` is given a similarity (n, n), dense, sparse or an operator.
+    Otherwise it is given features, and the similarity is computed by the named function or by
+    a function ``f(X, Y=None)``.""",
     "descent": """\
 max_iter, tol : int, float
-    Sweeps at most, and the relative decrease of the objective at which to stop.
+    Largest number of sweeps, and the relative decrease of the objective at which to stop.
 random_state : int, Generator, RandomState or None
     Random seed.""",
     "new_objects": """\
@@ -112,27 +112,27 @@ memberships_ : array of shape (n, n_clusters)
 labels_ : array of shape (n,)
     Cluster of the largest membership.
 weights_ : array of shape (n_clusters,)
-    Shares of the clusters, the largest first.""",
+    Shares of the clusters, largest first.""",
     "search": """\
 search_ : ModelSearch
-    Every candidate, its criteria, or the reason why it failed; prints as a table.
+    Every candidate with its criteria, or why it failed or was not fitted; prints as a table.
 selection_ : Choice
     The best candidate of every number of clusters, if several were tried.""",
     "mixture_numbers": """\
 n_clusters : int, sequence of int or "auto", default="auto"
-    Number of clusters; of several the best by ``criterion``. ``"auto"`` tries 1 to
-    ``max_clusters``, and more while the best is the largest one tried.
+    Number of clusters, or several to choose from by ``criterion``. ``"auto"`` tries 1 to
+    ``max_clusters``, and more if the best is the largest one tried.
 max_clusters : int, default=9
-    Largest number that "auto" tries at first; four times as many at most.
+    Largest number that "auto" tries at first; the search goes up to four times this number.
 criterion : {"bic", "icl", "aic"}, default="bic"
     How to choose among candidates.""",
     "mixture_loop": """\
 n_init : int
-    Number of starts; the best ones after a few steps go on until some of them agree. With many
-    objects they compete on a sample.
+    Number of starts; the best ones after a few steps continue until some of them agree. With
+    many objects they compete on a sample.
 max_iter, tol : int, float
-    Most steps of a run, which stops when a step raises the objective per object by less than
-    ``tol``.
+    Largest number of steps per start, which stops when a step raises the objective per object
+    by less than ``tol``.
 random_state : int, RandomState, Generator or None, default=None
     Random seed.""",
     "log_likelihood": """\
@@ -141,28 +141,28 @@ log_likelihood_, objective_ : float
     "similarity_known": """\
 y : array of shape (n,), optional
     Labels of some objects, -1 for the others. Labelled objects belong to the cluster of their
-    label, the clusters being numbered by the sorted labels. A ``y`` without any -1 is ignored.
+    label; clusters are numbered in the order of the labels. A ``y`` without any -1 is ignored.
 sample_weight : array of shape (n,), optional
-    A weight of w counts as w copies of the object, 0 as if it were not there.
+    A weight of w counts as w copies of the object.
 must_link : array of shape (m, 2) or (m, 3), optional
     Pairs of rows that belong together: they share one row of memberships. With a third
-    column of weights they are only drawn together, as the notes on the class say.
+    column of weights they are only pulled together; see the notes of the class.
 cannot_link : array of shape (m, 2) or (m, 3), optional
-    Pairs of rows that belong apart: labels keep them apart wherever that can be done for all.
-    With a third column of weights they are only driven apart. A warning counts the pairs
-    that labels do not honour.""",
+    Pairs of rows that belong apart: their labels differ if that is possible for all pairs.
+    With a third column of weights they are only pushed apart. A warning gives the number of
+    broken links.""",
     "mixture_links": """\
 must_link : array of shape (m, 2) or (m, 3), optional
     Pairs of rows that belong together: they share one row of memberships. With a third
     column of weights w, labels that separate the pair are less probable by exp(-w) instead.
 cannot_link : array of shape (m, 2) or (m, 3), optional
-    Pairs of rows that belong apart: labels that join them are ruled out, wherever that can be
-    done for all pairs, or, with a third column of weights w, less probable by exp(-w). A
-    warning counts the pairs that labels do not honour.""",
+    Pairs of rows that belong apart: labels that join them are ruled out if that is possible
+    for all pairs or, with a third column of weights w, less probable by exp(-w). A warning
+    gives the number of broken links.""",
     "resamples": """\
 random_state : None, int, RandomState or Generator
 n_jobs : int, optional
-    Resamples fitted at once, as in joblib. The answer does not depend on it.
+    Number of resamples fitted in parallel, as in joblib. The result does not depend on it.
 progress : callable, optional
     Called as ``progress(done, total)`` after every resample.""",
     "ended": """\

@@ -1,7 +1,7 @@
-"""What is checked before work begins: parameters, weights, the size of numbers, and memory.
+"""Checks made before work begins: parameters, weights, ranges of numbers, and memory.
 
-Every message names the parameter, the value and the fix. The memory guard refuses a fit or an array
-that needs more memory than there is before it is made, and names a form of it that needs less.
+Every message names the parameter, the value and the fix. The memory guard refuses fits and arrays
+that would not fit into memory, before they are made, and names alternatives that need less.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from .arrays import to_numpy
 from .types import ArrayLike, RandomState
 
-SHARE = 0.9  # of the budget; the rest is for what is not counted
+SHARE = 0.9  # usable share of the budget; the rest is for what is not counted
 
 
 def refuse_mask(X: object, name: str) -> None:
@@ -154,7 +154,7 @@ def refuse_subnormal(X: Any, name: str) -> None:
     largest = largest_size(X)
     if 0 < largest < float(np.finfo(X.dtype).tiny) * 1e3:
         raise ValueError(
-            f"{name} has no value larger than {largest:.0e}, too small to be measured by: change "
+            f"{name} has no value larger than {largest:.0e}, too small to scale by: change "
             f"units, e.g. np.ldexp({name}, {1000 if X.dtype == np.float64 else 100})"
         )
 
@@ -172,18 +172,18 @@ class MemoryBudgetError(ValueError, MemoryError):
 
 
 class InputSize(NamedTuple):
-    """What is known of evidence before it is read: its shape and the bytes of its numbers."""
+    """Shape and bytes of the data, known before they are read."""
 
     n: int
     p: int
-    stored: int  # numbers kept: n p, the nonzeros of a sparse array, none of what only multiplies
-    itemsize: int  # bytes a number once it is read
-    copied: bool  # whether reading makes floating-point numbers of others
+    stored: int  # values stored: n p, the nonzeros of a sparse array, or 0
+    itemsize: int  # bytes per value after reading
+    copied: bool  # whether reading converts the values to floating point
     sparse: bool
 
     @classmethod
     def of(cls, X: Any) -> InputSize | None:
-        """Size of an array, sparse array, frame or operator; None without a shape, or for dask."""
+        """Size of an array, sparse array, frame or operator; None without a shape, and for dask."""
         shape = getattr(X, "shape", None)
         if shape is None or len(shape) != 2 or type(X).__module__.startswith("dask."):
             return None
@@ -197,16 +197,16 @@ class InputSize(NamedTuple):
         return cls(n, p, stored, itemsize, copied, sparse)
 
     def copy(self) -> int:
-        """Bytes of the copy that reading makes, if it makes one."""
+        """Bytes of the copy made while reading, if any."""
         return self.stored * (self.itemsize + 4 * self.sparse) if self.copied else 0
 
     def halved(self) -> InputSize:
-        """The same in float32."""
+        """The size in float32."""
         return self._replace(itemsize=4, copied=False)
 
 
 def memory_budget() -> int:
-    """Bytes this process may still take, or ``SFUMATO_MEMORY_BUDGET``."""
+    """Bytes that this process may still allocate, or ``SFUMATO_MEMORY_BUDGET``."""
     override = os.environ.get("SFUMATO_MEMORY_BUDGET")
     if override:
         with suppress(ValueError, OverflowError):
@@ -220,7 +220,7 @@ def memory_budget() -> int:
 
 
 def free_memory(array: Any) -> int:
-    """Bytes still free where the array lives."""
+    """Free memory in bytes on the array's device."""
     if getattr(array, "is_cuda", False):
         import torch
 
@@ -236,8 +236,8 @@ def require(
 ) -> None:
     """Raise ``MemoryBudgetError`` if ``task`` needs more than nine tenths of the budget.
 
-    ``arrays`` are names and bytes of what it will hold at the same time, ``forms`` other ways to
-    the same end and the bytes each takes, ``budget`` that of where the arrays live.
+    ``arrays`` gives names and bytes of all that is held at the same time, ``forms`` alternatives
+    and their bytes, ``budget`` the memory of the device.
     """
     size = sum(arrays.values())
     budget = budget_for(size) if budget is None else budget
@@ -256,7 +256,7 @@ def require(
 
 
 def reserve(shape: tuple[int, ...], dtype: npt.DTypeLike, what: str, instead: str) -> None:
-    """Raise ``MemoryBudgetError`` if an array of this shape would take nearly all of the budget."""
+    """Raise ``MemoryBudgetError`` if an array of this shape would take most of the budget."""
     size = math.prod(int(n) for n in shape) * np.dtype(dtype).itemsize
     budget = budget_for(size)
     if size > SHARE * budget:
@@ -268,8 +268,8 @@ def reserve(shape: tuple[int, ...], dtype: npt.DTypeLike, what: str, instead: st
 
 
 def budget_for(size: float) -> int:
-    """The budget, asked for only where ``size`` is not small, or one was set."""
-    # For 16 MiB reading the limits of the system is not worth the time.
+    """The memory budget; infinite for a small ``size``, unless a budget was set."""
+    # Below 16 MiB, reading the limits of the system is not worth the time.
     return 2**62 if size <= 2**24 and "SFUMATO_MEMORY_BUDGET" not in os.environ else memory_budget()
 
 
@@ -281,7 +281,7 @@ def _human(size: float) -> str:
 
 
 def _available() -> int | None:
-    """What the machine has free, memory that is swapped out for it included."""
+    """Free memory of the machine, including swap."""
     try:
         found = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
         return sum(int(found[name].split()[0]) * 1024 for name in ("MemAvailable", "SwapFree"))
@@ -294,7 +294,7 @@ def _available() -> int | None:
 
 
 def _address_room() -> int | None:
-    """What ``ulimit -v`` leaves to this process."""
+    """Bytes that ``ulimit -v`` leaves to this process."""
     try:
         import resource
 
@@ -309,7 +309,7 @@ def _address_room() -> int | None:
 def _cgroup_room(
     root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> list[int]:
-    """What the memory cgroups (version 2, then 1) of this process, and those above, leave to it."""
+    """Bytes left by each memory cgroup (version 2, then 1) of this process and its parents."""
     room = []
     for controller, limit, usage, cached in (
         ("", "memory.max", "memory.current", "file"),
@@ -327,7 +327,7 @@ def _cgroup_room(
 
 
 def _cgroups(root: Path, own: Path, controller: str) -> list[Path]:
-    """The cgroup of this process and those above it; in a container only the root can be seen."""
+    """The cgroup of this process and its parents; inside a container only the root is visible."""
     try:
         entries = [line.split(":", 2) for line in own.read_text().splitlines()]
         path = next(entry[2] for entry in entries if controller in entry[1].split(","))
@@ -338,7 +338,7 @@ def _cgroups(root: Path, own: Path, controller: str) -> list[Path]:
 
 
 def _reclaimable(folder: Path, name: str) -> int:
-    """Bytes of the files that are kept in memory and given up when it is asked for."""
+    """Bytes of cached files, which the system gives up on demand."""
     try:
         found = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
     except OSError:

@@ -11,8 +11,8 @@ from contextvars import ContextVar
 # Packages whose frames are skipped: this one, and those that call it on behalf of the user.
 _INSIDE = {"sfumato", "sklearn", "joblib", "contextlib", "functools", "concurrent", "threading"}
 
-
-_heard: ContextVar[tuple[object, list[str]]] = ContextVar("heard")
+# Who keeps the texts of warnings, and these.
+heard: ContextVar[tuple[object, list[str]]] = ContextVar("heard")
 
 
 class EvidenceWarning(UserWarning):
@@ -24,20 +24,9 @@ def warn(message: str, category: type[Warning] = EvidenceWarning) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] in _INSIDE:
         frame, level = frame.f_back, level + 1
-    if message not in (notes := _heard.get((None, []))[1]):
+    if message not in (notes := heard.get((None, []))[1]):
         notes.append(message)
     warnings.warn(message, category, stacklevel=level)
-
-
-@contextmanager
-def noted(owner: object) -> Iterator[list[str]]:
-    """The texts of all warnings within, shown or not, but for those of another owner within."""
-    held = _heard.get((None, []))
-    token = _heard.set(held if held[0] is owner else (owner, []))
-    try:
-        yield _heard.get()[1]
-    finally:
-        _heard.reset(token)
 
 
 @contextmanager

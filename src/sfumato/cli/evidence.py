@@ -1,5 +1,5 @@
-"""From a table to what a model's ``fit`` takes: columns on one scale, missing cells filled in; and
-what to know of the table before and after.
+"""From a table to the arguments of ``fit``: columns on one scale, missing values filled in, with
+remarks about the table.
 """
 
 from __future__ import annotations
@@ -28,27 +28,28 @@ from .terminal import Terminal
 
 
 class Tuning(NamedTuple):
-    """Numbers by which columns are scaled, filled in, given distributions and remarked upon."""
+    """Thresholds for scaling and filling columns, for their distributions and for remarks."""
 
-    # Columns whose deviations differ more than this are taken to be in different units: Euclidean
-    # distances would see little but the widest. Tenfold of deviation is a hundredfold of variance.
+    # If standard deviations differ by more than this factor, columns are assumed to have different
+    # units: Euclidean distances would be dominated by the widest. A factor of ten in deviation is a
+    # factor of a hundred in variance.
     fold: float = 10.0
-    # Columns and rows that are looked at, at most, for one Gaussian of all columns (to fill in
-    # missing cells) and for a column that explains the clusters: both take about a second then.
+    # Largest number of columns for fitting one Gaussian to all of them (to fill missing values) and
+    # for finding a single column that explains the clusters; both then take about a second.
     columns: int = 50
     rows: int = 5000
-    # Rows for each column that the Gaussian needs.
+    # Number of rows per column that the Gaussian needs.
     objects: int = 5
-    # Skewness above which a positive column is log-normal: that of the exponential distribution.
+    # Skewness above which a positive column is log-normal: that of an exponential distribution.
     skewed: float = 2.0
-    # Different whole numbers up to which a column holds the answers on a scale, which a normal
-    # distribution would fit with spikes. Ten-point scales are the longest in common use.
+    # Number of distinct whole numbers up to which a column counts as answers on a scale, which a
+    # normal distribution would fit with spikes. Ten-point scales are the longest in common use.
     answers: int = 10
-    # Different whole numbers up to which a column may hold codes of categories.
+    # Number of distinct whole numbers up to which a column may hold codes of categories.
     codes: int = 5
-    # Different values of 0 and less up to which they may be codes of missing values.
+    # Largest number of distinct values of 0 and less that may be codes of missing values.
     marks: int = 3
-    # Share of the objects whose cluster one column must tell to explain the clusters.
+    # Share of the objects whose cluster a single column must determine to explain the clusters.
     alone: float = 0.95
 
 
@@ -208,7 +209,7 @@ def _refuse_missing(table: Table) -> None:
 
 
 def advice(table: Table) -> list[str]:
-    """What may be wrong with the table, a sentence for each cause."""
+    """Sentences about possible problems of the table, one per cause."""
     missing: dict[float, list[str]] = {}
     coded, unique = [], []
     classes = _class_columns(table)
@@ -246,7 +247,7 @@ def advice(table: Table) -> list[str]:
         if names
     ]
     for name in classes:
-        option = shlex.quote(plain(name, 30))
+        option = shlex.quote(plain(name, 200))
         said.append(
             f"{quoted([name], 4)} looks like known classes: --class-column {option} only compares "
             f"the clusters with it, and --drop {option} leaves it out"
@@ -260,8 +261,9 @@ def _present(column: Column) -> np.ndarray:
 
 
 def _written_for_missing(values: np.ndarray, distinct: np.ndarray) -> list[float]:
-    """Values that may be written where there is none: some of 0 and less below much larger ones,
-    and nines, such as -9 and 999, far from all others."""
+    """Values that may be codes of missing values: 0 or negative and far below all others, or nines
+    (such as -9 and 999) far from all others.
+    """
     low, others = distinct[distinct <= 0], values[values > 0]
     if 0 < len(low) <= TUNING.marks and np.array_equal(low, np.round(low)):
         several = len(distinct) > 2 * TUNING.codes + 1
@@ -276,7 +278,7 @@ def _written_for_missing(values: np.ndarray, distinct: np.ndarray) -> list[float
 
 
 def _class_columns(table: Table) -> list[str]:
-    """The column whose name says that it holds known classes; else the only category."""
+    """The column whose name suggests known classes; otherwise the only category."""
     if table.classes is not None:
         return []
     few = [
@@ -318,10 +320,9 @@ def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
     best = max(shares, key=shares.__getitem__)
     if shares[best] < max(TUNING.alone, np.bincount(y).max() / len(y) + 0.01):
         return []
-    name = plain(best, 30)
     return [
-        f"column '{name}' alone tells the cluster of {shares[best]:.0%} of the objects: --drop "
-        f"{shlex.quote(name)} shows what the others say"
+        f"column '{plain(best, 30)}' alone tells the cluster of {shares[best]:.0%} of the objects: "
+        f"--drop {shlex.quote(plain(best, 200))} shows what the others say"
     ]
 
 
@@ -350,7 +351,7 @@ def agreement_of_resamples(estimator: Estimator, table: Table, seed: int) -> flo
 
 
 class Joint(NamedTuple):
-    """One Gaussian for all columns, and the range of each."""
+    """A Gaussian fitted to all columns, and the range of each column."""
 
     mean: np.ndarray
     covariance: np.ndarray
@@ -359,7 +360,7 @@ class Joint(NamedTuple):
 
 
 class Scaling(NamedTuple):
-    """(X - center) / scale, after missing cells have been filled in."""
+    """The scaling (X - center) / scale, applied after missing values are filled in."""
 
     kind: str
     center: np.ndarray
@@ -368,7 +369,7 @@ class Scaling(NamedTuple):
     joint: Joint | None = None
 
     def kept(self) -> dict[str, Any] | None:
-        """As a summary keeps it; None where nothing is changed."""
+        """The scaling as saved in a summary; None if nothing is changed."""
         if self.kind == "none" and self.fill is None:
             return None
         joint = None if self.joint is None else self.joint._asdict()
@@ -381,7 +382,7 @@ class Scaling(NamedTuple):
 def rescale(
     table: Table, asked: str, model: str, estimator: Estimator, is_matrix: bool
 ) -> tuple[Scaling, list[str]]:
-    """How columns are scaled, and missing cells filled in; and what to say about it."""
+    """The scaling of a table, and sentences about it."""
     if asked not in _SCALES:
         raise InputError(f"--scale must be one of {', '.join(_SCALES)}; got '{plain(asked, 30)}'")
     X = table.values
@@ -405,14 +406,14 @@ def rescale(
 
 
 def _groups(table: Table) -> list[int]:
-    """Number of encoded columns that each column of the file became."""
+    """Number of encoded columns for each column of the file."""
     groups = [len(group) for group in encoded_names(table.fields or [])]
-    p = table.values.shape[1]  # of an array, or with categories as they are, one for each
+    p = table.values.shape[1]  # one each for arrays, and for categories kept as codes
     return groups if sum(groups) == p else [1] * p
 
 
 def _kind(table: Table, mixed: bool, estimator: Estimator) -> tuple[str, str]:
-    """Whether columns are standardised, and a sentence that says so."""
+    """Whether columns are standardised, with a sentence that says so."""
     if estimator.unit_free:
         return "none", ""
     X = table.values
@@ -436,11 +437,11 @@ def _kind(table: Table, mixed: bool, estimator: Estimator) -> tuple[str, str]:
 
 
 def _moments(X: np.ndarray, kind: str, groups: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Center and scale; indicators of one category share a scale, so that it counts once."""
+    """Center and scale; indicators of one category share a scale, so that it counts only once."""
     center, scale = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
     if kind == "robust":
         low, center, high = np.nanpercentile(X, [25, 50, 75], axis=0)
-        quartiles = (high - low) / 1.349  # their distance where the deviation is 1
+        quartiles = (high - low) / 1.349  # 1.349 for a normal distribution
         scale = np.where(quartiles > 0, quartiles, scale)
     ends = np.cumsum(groups)
     for start, end in zip(ends - groups, ends, strict=True):
@@ -453,7 +454,7 @@ def _moments(X: np.ndarray, kind: str, groups: Sequence[int]) -> tuple[np.ndarra
 def _fill(
     table: Table, groups: list[int], estimator: Estimator, model: str
 ) -> tuple[np.ndarray | None, Joint | None, list[str]]:
-    """What stands in for missing cells in a model that takes none, and a sentence that says so."""
+    """Values for missing cells if the model does not take them, with a sentence that says so."""
     X = table.values
     if table.fields is None or estimator.__sklearn_tags__().input_tags.allow_nan:
         return None, None, []
@@ -479,7 +480,7 @@ def _fill(
 
 
 def joint_of(X: np.ndarray) -> Joint | None:
-    """The Gaussian of largest likelihood given the cells that are there; None for few rows."""
+    """Maximum-likelihood Gaussian given the observed cells; None if there are too few rows."""
     n, p = X.shape
     if not 2 <= p <= TUNING.columns or n < TUNING.objects * p or not np.isnan(X).any():
         return None
@@ -499,15 +500,15 @@ def joint_of(X: np.ndarray) -> Joint | None:
 
 
 def fill_in(X: np.ndarray, fill: np.ndarray, joint: Joint | None) -> np.ndarray:
-    """Cells filled in by regression on those of their row, within the range of their column.
+    """Missing cells filled in by regression on the others of the row, within each column's range.
 
-    Rows that have none get ``fill``.
+    Rows without any value get ``fill``.
     """
     absent = np.isnan(X)
     filled = np.where(absent, fill, X)
     if joint is None or not absent.any():
         return filled
-    # a little more variance, so that collinear columns can be solved for
+    # a small ridge, so that collinear columns can be solved
     C = joint.covariance + 1e-6 * np.diag(np.diag(joint.covariance))
     likely = Marginal.of(X, Patterns.of(X), joint.mean, C).expected()
     some = absent & ~absent.all(axis=1, keepdims=True)
@@ -524,7 +525,7 @@ def scaled(values: Array, scaling: Scaling) -> Array:
 
 
 def restored(held: Mapping[str, Any], n_columns: int) -> Scaling | None:
-    """The scaling that a result folder keeps, checked; None where there is none."""
+    """The checked scaling kept in a result folder, or None."""
     kept = held.get("scaling")
     if kept is None:
         return None

@@ -72,8 +72,7 @@ def _claimed(request: Request) -> Any:
         return nullcontext()
     if not request.out.name:
         raise InputError(
-            f"--out: '{plain(request.out, 200)}' is a folder that is there already: give the name "
-            "of a new one"
+            f"--out: '{plain(request.out, 200)}' already exists: give the name of a new folder"
         )
     check_checkpoint(_beside(request.out), wanted=request.resume or request.force)
     return Output(request.out, check_target, force=request.force)
@@ -116,9 +115,7 @@ def fit_and_write(
     began, before = time.monotonic(), _mapped(table)
     said += _fit(estimator, evidence, extra, request, checkpoint, terminal, output)
     if _mapped(table) not in (before, None):
-        raise InputError(
-            f"{table.source} changed during the fit, which reads it as it goes on: fit again"
-        )
+        raise InputError(f"{table.source} changed while the fit was reading it: fit again")
     if request.strict and not estimator.converged_:
         if checkpoint is not None:
             checkpoint.remove()
@@ -315,7 +312,7 @@ def _search(
     if estimator.needs_classes:
         raise InputError(
             f"give the number of clusters of the {model} model with --clusters: "
-            "it follows from the use of the clusters, not from the data"
+            "it depends on how the clusters will be used, not on the data"
         )
     # late: scikit-learn is imported only once the file is known to be good
     from ..selection import choose_n_clusters

@@ -1,1 +1,1 @@
-"""What a cluster of a mixture is: one file for every kind."""
+"""Definitions of clusters for mixtures: one file for every kind."""

@@ -2,7 +2,7 @@
 
     maximise  sum_i w_i log sum_j pi_j N(x_i | mu_j, L_j L_j' + Psi_j),   Psi_j diagonal, L_j (d, q)
 
-Nothing d x d is ever formed. With  A_j = Psi_j^-1 L_j,  M_j = I + L_j' A_j  (q x q),  y = x - mu_j:
+No d x d matrix is formed. With  A_j = Psi_j^-1 L_j,  M_j = I + L_j' A_j  (q x q),  y = x - mu_j:
 
     y' Sigma_j^-1 y = y' Psi_j^-1 y - p' M_j^-1 p,   p = A_j' y           (Woodbury)
     log det Sigma_j = log det Psi_j + log det M_j
@@ -12,8 +12,8 @@ Given the memberships, x is a regression on (f, 1): loadings and mean of a clust
 together from the sums of  y, y * y  and  y f',  which add up over rows. A pass costs three products
 of the rows with matrices of k (q + 2) columns altogether, and one back.
 
-With missing values an object counts with the density of what was observed of it.
-With o the observed features of row i, and y = x - mu_j there:
+With missing values, the density of an object is that of its observed values. With the observed
+features o of row i, and y = x - mu_j there:
 
     M_ij = I + sum over o of l l' / psi,   p_ij = sum over o of l y / psi        (l a row of L_j)
     y' Sigma_joo^-1 y = sum over o of y^2 / psi - p' M^-1 p
@@ -21,7 +21,7 @@ With o the observed features of row i, and y = x - mu_j there:
     E[f | x_o, j] = M^-1 p,   Cov[f | x_o, j] = M^-1
 
 Given the factors, features are independent: each one is a regression on (f, 1) over the rows where
-it was seen, so missing values need no expectations of their own.
+it was observed, so missing values need no expectations.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ..numerics import seeding
 from ..numerics.distances import Coordinates, weighted_columns
 from ..numerics.seeding import SCREEN, Sample
 
-LEAN = 2.0  # weight, in objects, of the pooled uniquenesses in those of each part
+LEAN = 2.0  # weight, in objects, of the pooled uniquenesses in those of each cluster
 LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -54,8 +54,9 @@ class State(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """N (k,), sums of y (k, d), y * y (k, d) and y f' (k, d, q) about the means of the state they
-    were taken at, and its log-likelihood."""
+    """N (k,), sums of y (k, d), y * y (k, d) and y f' (k, d, q) about the means of the current
+    state, and its log-likelihood.
+    """
 
     mass: np.ndarray
     first: np.ndarray
@@ -65,7 +66,7 @@ class Stats(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """A state as a pass needs it: A (d, k q), A' mu (k q,), inverses of M (k, q, q), constants."""
+    """Quantities of a state for a pass: A (d, k q), A' mu (k q,), inverses of M, constants."""
 
     state: State
     A: np.ndarray
@@ -75,7 +76,7 @@ class Ready(NamedTuple):
 
 
 def ready(state: State) -> Ready:
-    """What a pass needs of a state."""
+    """Quantities of a state needed in a pass."""
     k, d, q = state.loadings.shape
     A = state.loadings / state.uniquenesses[:, :, None]
     M = np.eye(q) + np.swapaxes(state.loadings, 1, 2) @ A
@@ -101,7 +102,7 @@ def expect(X: np.ndarray, at: Ready) -> tuple[np.ndarray, np.ndarray]:
 def summarize_complete(
     X: np.ndarray, weights: np.ndarray | None, at: Ready, given: np.ndarray | None = None
 ) -> Stats:
-    """Sums over a block of rows (b, d), with memberships (b, k) if they are ``given``."""
+    """Sums over a block of rows (b, d), for ``given`` memberships (b, k) if passed."""
     joint, F = expect(X, at)
     R, level = weighted_columns(joint, weights, given)
     k, d, q = at.state.loadings.shape
@@ -116,7 +117,7 @@ def summarize_complete(
 
 
 def update_complete(stats: Stats, state: State, floor: float, *, shared: bool) -> State:
-    """The next state: regression of the rows on the expected factors and one."""
+    """The next state, from regressions of the rows on the expected factors and a constant."""
     q = state.loadings.shape[2]
     mass = np.maximum(stats.mass, 1e-300)
     A = state.loadings / state.uniquenesses[:, :, None]
@@ -161,14 +162,14 @@ class Factors(Component):
         return Rows(X, *columns, view=lambda block: inner(as_dense(block, np.float64)))
 
     def log_volumes(self, block: Array) -> np.ndarray:
-        """What log-densities gain by the change of coordinates, of observed features only."""
+        """Change of log-densities by the change of coordinates, for observed features only."""
         return ~np.isnan(block) @ np.log(self.coordinates.scale)
 
     def in_batches(self) -> Factors:
         return replace(self, missing=True)  # whose sums are not about the means of one state
 
     def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> State:
-        """Means of the groups, their principal axes as loadings, and what these leave."""
+        """State with the means of the groups, their principal axes as loadings, and the rest."""
         state = from_groups(X, R, unit, self.n_factors, self.floor)
         if not self.shared:
             return state
@@ -192,10 +193,10 @@ class Factors(Component):
         return update(stats, state, self.floor, shared=self.shared)
 
     def n_parameters(self) -> int:
-        """Number of free parameters that are identified.
+        """Number of free, identified parameters.
 
-        Loadings are known up to a rotation of the factors, and no covariance has more than its
-        d (d + 1) / 2 different entries.
+        Loadings are determined up to a rotation of the factors, and a covariance has only d (d + 1)
+        / 2 different entries.
         """
         k, q, d = self.n_clusters, self.n_factors, len(self.coordinates.scale)
         loadings = d * q - q * (q - 1) // 2
@@ -203,7 +204,7 @@ class Factors(Component):
         return k - 1 + k * d + min(covariances, k * d * (d + 1) // 2)
 
     def failure(self, state: State, count: float) -> str:
-        """A cluster with fewer objects than its factors and mean need."""
+        """Reason to give up: a cluster has fewer objects than its factors and mean need."""
         k, few = self.n_clusters, self.n_factors + 2.0
         if state.weights.min() * count < min(few, 0.5 * count / k):
             return f"a cluster holds too few objects for {self.n_factors} factors"
@@ -234,8 +235,9 @@ class Factors(Component):
 
 
 def most_factors(d: int) -> int:
-    """The bound of Ledermann (1937): with more factors than this, Sigma = L L' + Psi has as many
-    free parameters as a full covariance, or more; at least one."""
+    """The bound of Ledermann (1937), at least one: with more factors, Sigma = L L' + Psi has at
+    least as many free parameters as a full covariance.
+    """
     return max(1, int((2 * d + 1 - (8 * d + 1) ** 0.5) / 2 + 1e-9))
 
 
@@ -266,7 +268,7 @@ def _expect_seen(X: np.ndarray, state: State, j: int) -> tuple[np.ndarray, ...]:
 
 
 def seen_logits(X: np.ndarray, state: State) -> np.ndarray:
-    """log( pi_j N(x_i) ) (k, b) of what was seen of rows (b, d)."""
+    """log( pi_j N(x_i) ) (k, b) of the observed values of rows (b, d)."""
     return np.stack([_expect_seen(X, state, j)[0] for j in range(len(state.weights))])
 
 
@@ -290,11 +292,11 @@ def summarize_seen(
 
 
 def update_seen(stats: SeenStats, state: State, floor: float, *, shared: bool) -> State:
-    """The next state: every feature is regressed on factors and one over the rows that have it."""
+    """The next state: every feature is regressed on factors, over the rows that have it."""
     q = state.loadings.shape[2]
     mass = np.maximum(stats.mass, 1e-300)
     own = stats.gram[:, :, q, q]
-    known = own > 1e-10 * mass.sum()  # a feature of less weight keeps its parameters
+    known = own > 1e-10 * mass.sum()  # features of less weight keep their parameters
     own = np.where(known, own, 1.0)
     H = np.concatenate([stats.cross, stats.first[:, :, None]], axis=2) / own[:, :, None]
     G = np.where(known[..., None, None], stats.gram / own[:, :, None, None], np.eye(q + 1))
@@ -316,8 +318,9 @@ def update_seen(stats: SeenStats, state: State, floor: float, *, shared: bool) -
 
 
 def factor_sample(data: Objects, coordinates: Coordinates) -> Sample:
-    """Standardised objects, missing values at the means, with k-means on their leading principal
-    axes in the units of the data and in units of every feature, in turn."""
+    """Sample of standardised objects (missing values at the means), with k-means on leading
+    principal axes, alternately in the units of the data and of every feature.
+    """
     view = coordinates.inner
     rows = Rows(data.X, data.weights, view=lambda X: view(as_dense(X, np.float64)))
     rng = np.random.default_rng(0)
@@ -327,7 +330,7 @@ def factor_sample(data: Objects, coordinates: Coordinates) -> Sample:
 
 
 def _leading(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Objects on their leading principal axes, twenty at most."""
+    """Objects on at most twenty leading principal axes."""
     share = weights / weights.sum()
     centred = X - share @ X
     if centred.shape[1] <= 20:
@@ -336,8 +339,9 @@ def _leading(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _principal(X: np.ndarray, q: int) -> tuple[np.ndarray, np.ndarray]:
-    """The ``q`` largest singular values of a matrix and their right vectors (q, d), zero beyond
-    its rank, from the smaller of its two products."""
+    """The ``q`` largest singular values of a matrix and their right vectors (q, d), zero beyond its
+    rank, computed from the smaller Gram matrix.
+    """
     n, d = X.shape
     values, vectors = np.linalg.eigh(X @ X.T if n < d else X.T @ X)
     values, vectors = np.maximum(values[::-1][:q], 0.0), vectors[:, ::-1][:, :q]
@@ -351,7 +355,7 @@ def _principal(X: np.ndarray, q: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def from_groups(X: np.ndarray, R: np.ndarray, unit: float, q: int, floor: float) -> State:
-    """The state of groups ``R`` (k, n): principal axes as loadings, and what these leave."""
+    """State of groups ``R`` (k, n): principal axes as loadings, the rest as uniquenesses."""
     k, d = len(R), X.shape[1]
     mass = R.sum(axis=1) + 1e-6 * unit
     means = (R @ X) / mass[:, None]
@@ -361,7 +365,7 @@ def from_groups(X: np.ndarray, R: np.ndarray, unit: float, q: int, floor: float)
         E = (X[inside] - means[j]) * np.sqrt(R[j, inside] / (mass[j] + LEAN * unit))[:, None]
         roots, axes = _principal(E, q)
         variances = np.sum(E * E, axis=0)
-        # What is left beyond the axes is shared out evenly, as in probabilistic components.
+        # The variance beyond the axes is spread evenly, as in probabilistic principal components.
         rest = max(float(variances.sum() - np.sum(roots**2)), 0.0) / max(d - q, 1)
         loadings[j] = (axes * np.sqrt(np.maximum(roots**2 - rest, 0.0))[:, None]).T
         noise[j] = np.maximum(variances - np.sum(loadings[j] ** 2, axis=1), 0.0)

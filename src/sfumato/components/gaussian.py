@@ -1,11 +1,11 @@
 """Normal clusters of the fourteen covariance families.
 
-A family fixes the coordinates in which EM works. Families that any linear map of the data leaves as
-they are work on whitened data, axis-parallel ones on standardised data; the others depend on the
-units of the features and only see them centred, in one common scale.
+A family determines the coordinates of EM. Families that are invariant under linear maps use
+whitened data, axis-parallel ones standardised data; the others depend on the units of the features,
+which are only centred and scaled by one factor.
 
 Complete rows are quadratic features z(x), of which E and M steps are one product each (``kernel``).
-With missing values or known errors of the objects, expected sums take their place (``incomplete``).
+With missing values or known errors, expected sums are used instead (``incomplete``).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from . import kernel
 from .incomplete import deconvolved, expected_sums, incomplete_logits, with_errors
 from .kernel import Prior, State, Stats, Whole
 
-AFFINE = ("EEE", "VEE", "EVV", "VVV")  # linear maps of the data carry the family into itself
-MOST_KEPT = 2**22  # numbers of quadratic features that are kept instead of made in every pass
+AFFINE = ("EEE", "VEE", "EVV", "VVV")  # families that are invariant under linear maps
+MOST_KEPT = 2**22  # most quadratic features to keep in memory
 
 
 class Start(NamedTuple):
-    """Parameters that a Gaussian mixture begins with, in the units of the data.
+    """Starting parameters of a Gaussian mixture, in the units of the data.
 
     Parameters
     ----------
@@ -60,8 +60,7 @@ class Start(NamedTuple):
 
 
 def read_start(init: Any) -> Start | None:
-    """What the user gave to begin with, each frozen parameter with a first value; None if nothing
-    is given."""
+    """The start given by the user, or None; frozen parameters must have values."""
     if init is None:
         return None
     if not isinstance(init, (Start, Mapping)):
@@ -81,13 +80,13 @@ def read_start(init: Any) -> Start | None:
     for name in given.frozen:
         if getattr(given, name) is None:
             raise ValueError(
-                f"init.frozen={given.frozen!r} needs init.{name}: give the {name} that shall stay"
+                f"init.frozen={given.frozen!r} needs init.{name}: give the {name} to keep"
             )
     return None if all(value is None for value in given[:3]) else given
 
 
 def check_start(given: Start, covariance_type: str, k: int, d: int, *, noise: bool) -> Start:
-    """First values as finite arrays of the right shapes; weights sum to one."""
+    """Starting values as finite arrays of the right shapes; weights sum to one."""
     weights = _check_initial(given.weights, "init.weights", (k + noise,))
     if weights is not None:
         if weights.min() < 0 or weights.sum() <= 0:
@@ -103,7 +102,7 @@ def check_start(given: Start, covariance_type: str, k: int, d: int, *, noise: bo
 
 
 def _check_initial(value: object, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
-    """A given first parameter as a finite float64 array of this shape."""
+    """A given starting parameter as a finite float64 array of this shape."""
     if value is None:
         return None
     try:
@@ -123,7 +122,7 @@ def _check_initial(value: object, name: str, shape: tuple[int, ...]) -> np.ndarr
 
 
 def _check_covariances(given: np.ndarray, covariance_type: str) -> np.ndarray:
-    """First covariances: symmetric positive definite matrices, or positive numbers."""
+    """Starting covariances: symmetric positive definite matrices, or positive numbers."""
     if covariance_type in ("diag", "spherical"):
         if given.min() <= 0:
             raise ValueError(
@@ -152,7 +151,7 @@ class Measured(NamedTuple):
     missing: bool
 
     def coordinates_of(self, family: str) -> Coordinates:
-        """Coordinates in which the family works; missing values forbid mixing features."""
+        """Coordinates used by the family; with missing values, features are not mixed."""
         if family in AFFINE and not self.missing:
             return self.coordinates
         if family in AFFINE or families.kind_of(family) == "diag":
@@ -167,7 +166,7 @@ class Measured(NamedTuple):
             return unbiased * np.eye(len(own.scale))
         if measured.mix is None:
             return unbiased * np.diag(np.maximum(own.variances, 1e-12))
-        # Beside tiny features, a constant one has a factor whose square is no number.
+        # With very small features, the factor of a constant one might overflow when squared.
         factors = np.minimum(own.scale / measured.scale, 1e100)
         return unbiased * measured.covariance() * np.outer(factors, factors)
 
@@ -179,8 +178,8 @@ _NOTHING = Start()
 class Gaussian(Component):
     """Normal clusters whose covariances belong to one family.
 
-    ``noise`` is the share of a uniform component at the start, ``box`` (d,) the logarithms of its
-    density along every feature of the unmixed coordinates.
+    ``noise`` is the starting share of a uniform component, ``box`` (d,) its log density along every
+    feature of the unmixed coordinates.
     """
 
     n_clusters: int
@@ -201,12 +200,12 @@ class Gaussian(Component):
 
     @property
     def kind(self) -> str:
-        """What the family needs of the scatter."""
+        """Form of scatter that the family needs."""
         return families.kind_of(self.family)
 
     @cached_property
     def coordinates(self) -> Coordinates:
-        """Coordinates in which the family works."""
+        """Coordinates used by the family."""
         return self.measured.coordinates_of(self.family)
 
     @property
@@ -248,7 +247,7 @@ class Gaussian(Component):
 
     @property
     def apart(self) -> bool:
-        """Whether rows are kept as they are: some values are missing, or have errors."""
+        """Whether rows are kept unchanged, because values are missing or have errors."""
         return self.measured.missing or self.errors
 
     @property
@@ -272,7 +271,7 @@ class Gaussian(Component):
         return ~np.isnan(block) @ np.log(self.coordinates.scale)
 
     def place(self, X: np.ndarray) -> np.ndarray:
-        """Objects in unmixed coordinates of the data, in those of the family, as z(x) if small."""
+        """Objects in the coordinates of the family, as z(x) if that is small."""
         X = X * (self.coordinates.scale / self.measured.coordinates.scale)
         X = X if self.coordinates.mix is None else X @ self.coordinates.mix
         small = len(X) * distances.width(self.n_features, self.kind) <= MOST_KEPT
@@ -284,7 +283,9 @@ class Gaussian(Component):
     def starts(
         self, X: np.ndarray, R: np.ndarray, unit: float, shrink: Sequence[bool]
     ) -> list[State]:
-        """Groups as clusters, small ones shrunk towards the pooled scatter, and given values."""
+        """States of groups; small groups are shrunk to the pooled scatter, and given values are
+        set.
+        """
         (s, k, n), d, kind = R.shape, self.n_features, self.kind
         Z = distances.features(X.T, kind).T if X.shape[1] == d else X
         if self.given.means is not None:
@@ -300,7 +301,7 @@ class Gaussian(Component):
         pooled = np.sum(kernel.spread(shares, scatter) * scatter, axis=1, keepdims=True)
         more = np.array(shrink)[:, None] * unit * (d + 1 if kind == "full" else 2)
         part = kernel.spread(mass / (mass + more), scatter)
-        # The mean scatter takes the place of a previous solution: EM refines iterative families.
+        # The mean scatter replaces a previous solution; EM refines iterative families.
         before = part * scatter + (1.0 - part) * pooled
         scatter = before * kernel.spread(mass, scatter)
         covariances = families.covariances(self.family, scatter, mass, before, self.floor, 1)
@@ -312,7 +313,7 @@ class Gaussian(Component):
         return [self._with_given(State(*own, self.family, self.floor, box)) for own in each]
 
     def _noise_density(self) -> np.ndarray:
-        """Logarithms (d,) that sum to the density of the noise in the coordinates of the family."""
+        """Logarithms (d,) whose sum is the log density of the noise in the family's coordinates."""
         assert self.box is not None
         own, feature = self.coordinates, self.measured.coordinates.unmixed()
         if own.mix is None:
@@ -320,7 +321,7 @@ class Gaussian(Component):
         return self.box - float(np.linalg.slogdet(own.mix)[1]) / len(self.box)
 
     def _with_given(self, state: State) -> State:
-        """The state with the parameters that the user gave."""
+        """The state with the parameters given by the user."""
         weights, means, covariances, frozen = self.given
         if weights is not None:
             state = state._replace(weights=weights)
@@ -337,7 +338,7 @@ class Gaussian(Component):
         return state
 
     def _inner_covariances(self, covariances: np.ndarray) -> np.ndarray:
-        """Covariances shaped as the family needs them, in inner coordinates."""
+        """Covariances in the form that the family needs, in inner coordinates."""
         if self.covariance_type in ("diag", "spherical"):
             scale = self._own_scale()
             return covariances * scale * scale
@@ -348,7 +349,7 @@ class Gaussian(Component):
         )
 
     def _own_scale(self) -> Any:
-        """What every feature is multiplied by, or all of them alike."""
+        """Factor of every feature, or one factor for all."""
         scale = self.coordinates.scale
         return scale if self.covariance_type == "diag" else scale[0]
 
@@ -405,8 +406,8 @@ class Gaussian(Component):
         return self.prior.log_density(state.means, state.covariances, self.family)
 
     def uncounted(self, state: State) -> float:
-        # The density of a prior depends on how covariances are written, and is highest where a
-        # cluster shrinks onto a few objects: among maxima it would choose such ones.
+        # The density of a prior depends on the parametrisation, and is highest for clusters that
+        # shrink to a few objects; it would prefer such maxima.
         return self.log_prior(state)
 
     def unpack(self, vector: np.ndarray, like: State) -> State:
@@ -423,7 +424,7 @@ class Gaussian(Component):
             or rows.stack.dtype != np.float64
             or rows.shape[1] > 16  # plain loops over large matrices are slower than BLAS
             or self.given.frozen
-            or self.coordinates.thinnest < 1e-8  # they round more than LAPACK where data are flat
+            or self.coordinates.thinnest < 1e-8  # for flat data less accurate than LAPACK
         ):
             return None
         weights, *free = rows.columns or (None,)
@@ -439,8 +440,9 @@ class Gaussian(Component):
 
     @cached_property
     def _needed(self) -> float:
-        """Objects that a component needs. A covariance of its own needs d + 1, variances of its
-        own need two, a volume of its own more than one."""
+        """Number of objects that a component needs: d + 1 for a separate covariance, two for
+        separate variances, more than one for a separate volume.
+        """
         d, (volume, shape, orientation) = self.n_features, tuple(self.family)
         if orientation == "V" and shape == "V":
             return d + 1.0
@@ -459,17 +461,20 @@ class Gaussian(Component):
             return ""
         return f"component {np.flatnonzero(spikes)[0]} of {self.n_clusters} collapsed"
 
+    def is_sound(self, state: State, count: float) -> bool:
+        return self.prior is not None or not self._collapsed(state, count).any()
+
     def _collapsed(self, state: State, count: float) -> np.ndarray:
-        """Which components (k,) hold too few objects, or have no width."""
+        """Mask (k,) of components with too few objects or without width."""
         held = state.weights[: self.n_clusters] * count
         return (held < self._needed * (1.0 - 1e-6)) | self._flat(state)
 
     def _flat(self, state: State) -> np.ndarray:
-        """Which components (k,) have no width in some direction, where the data have one."""
+        """Mask (k,) of components without width in some direction in which the data have width."""
         k, flat_data = len(state.means), self.coordinates.thinnest <= 100.0 * state.floor
         if flat_data or families.has_one_covariance(self.family):
             return np.zeros(k, dtype=bool)
-        if not np.isfinite(state.covariances).all():  # nothing is left of this mixture
+        if not np.isfinite(state.covariances).all():  # all components are degenerate
             return np.ones(k, dtype=bool)
         widths = self._variances(state)
         if widths is None:
@@ -480,21 +485,23 @@ class Gaussian(Component):
         return bool(self._flat(state).any())
 
     def _variances(self, state: State) -> np.ndarray | None:
-        """Variances (k, d) along the axes; None where covariances have axes of their own."""
+        """Variances (k, d) along the axes; None for covariances with free axes."""
         if self.kind == "full":
             return None
         return np.broadcast_to(state.covariances.reshape(len(state.means), -1), state.means.shape)
 
     def has_small(self, state: State, count: float) -> bool:
-        """Whether a component holds fewer objects than fix a shape (d + 1, or 3 if spherical, never
-        more than half of n / k), as those of a few outliers do."""
+        """Whether a component has too few objects for a shape (d + 1, or 3 if spherical, at most
+        half of n / k), as components of a few outliers have.
+        """
         k, d = state.means.shape
         wanted = min(3.0 if self.family[1] == "I" else d + 1.0, 0.5 * count / k)
         return bool((state.weights[:k] * count < wanted * (1.0 - 1e-6)).any())
 
     def doubt(self, state: State, count: float) -> float:
-        """The loss when the scale of mclust's prior is added to the scatter of every component:
-        almost nothing where objects are many, about ten for seven objects near a line."""
+        """The loss in log-likelihood when the scale of mclust's prior is added to the scatter of
+        every component: almost zero for many objects, about ten for seven objects near a line.
+        """
         if self.apart or self.prior is not None:
             return 0.0
         counts, scale = state.weights[: self.n_clusters] * count, self._prior_scale()
@@ -520,7 +527,7 @@ class Gaussian(Component):
         )
 
     def ordered(self, state: State) -> State:
-        sizes = np.round(state.weights[: len(state.means)], 6)  # those of float32 are equal too
+        sizes = np.round(state.weights[: len(state.means)], 6)  # float32 gives the same
         return self.permuted(state, np.lexsort((*state.means.T[::-1], -sizes)))
 
     def draw(self, state: State, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -530,7 +537,7 @@ class Gaussian(Component):
         return self.coordinates.outer(state.means[labels] + deviations)
 
     def outer_covariances(self, state: State) -> np.ndarray:
-        """Covariances in the units of the data, shaped by their type, exactly symmetric."""
+        """Covariances in the units of the data, in the form of their type, exactly symmetric."""
         if self.covariance_type in ("diag", "spherical"):
             scale = self._own_scale()
             return state.covariances / scale / scale
@@ -540,21 +547,23 @@ class Gaussian(Component):
         return (back + np.swapaxes(back, -1, -2)) / 2.0
 
     def precision_factors(self, state: State) -> np.ndarray:
-        """C with C C' the inverse of a covariance in the units of the data, upper triangular."""
+        """C such that C C' is the inverse of a covariance in the units of the data, upper
+        triangular.
+        """
         if self.covariance_type in ("diag", "spherical"):
             return self._own_scale() / np.sqrt(state.covariances)
         full = kernel.matrices(state)
         full = full[0] if self.covariance_type == "tied" else full
         inner = np.swapaxes(np.linalg.inv(kernel.cholesky(full, state.floor)), -1, -2)
         largest = np.finfo(np.float64).max ** 0.99
-        with np.errstate(over="ignore", invalid="ignore"):  # features of 1e-300, say
+        with np.errstate(over="ignore", invalid="ignore"):  # e.g. features of size 1e-300
             factor = np.nan_to_num(self.coordinates.inner_matrix() @ inner, posinf=largest)
         factor = np.swapaxes(np.clip(factor, -largest, largest), -1, -2)[..., ::-1]
         upper = np.swapaxes(np.linalg.qr(factor)[1], -1, -2)[..., ::-1, ::-1]
         return upper * np.sign(np.diagonal(upper, axis1=-2, axis2=-1))[..., None, :]
 
     def for_missing(self, state: State) -> tuple[Gaussian, State]:
-        """The same mixture in coordinates that keep features apart, as missing values need."""
+        """The same mixture in coordinates that do not mix features, as missing values require."""
         measured, mix = self.measured._replace(missing=True), self.coordinates.mix
         if self.measured.missing or mix is None:
             return replace(self, measured=measured), state

@@ -1,9 +1,9 @@
-"""Expected sums of normal clusters where values are missing, or have known errors.
+"""Expected sums for normal clusters with missing values or known measurement errors.
 
-With missing values an object counts with the density of what was observed of it (Ghahramani and
-Jordan 1994), and expected values take the place of the missing ones (``numerics.holes``). Errors of
-known covariance S_i (extreme deconvolution, Bovy, Hogg and Roweis 2011) widen the density of an
-object, and the expected values are those of the object without its error:
+With missing values, the density of an object is that of its observed values (Ghahramani and Jordan
+1994), and expectations replace the missing ones (``numerics.holes``). Errors with known covariance
+S_i (extreme deconvolution, Bovy, Hogg and Roweis 2011) widen the density of an object, and the
+expectations are those of the object without its error:
 
     r_ij ~ pi_j N(x_i | mu_j, T_ij),      T_ij = Sigma_j + S_i
     E[v_i | x_i, j] = mu_j + Sigma_j T_ij^-1 (x_i - mu_j),
@@ -24,7 +24,7 @@ from .kernel import LOG_2PI, State, Stats
 
 
 def marginals(X: np.ndarray, state: State) -> list[Any]:
-    """Every cluster beside rows (b, d), NaN where a value is missing."""
+    """Every cluster evaluated at rows (b, d), with NaN for missing values."""
     if families.kind_of(state.family) != "full":
         variances = np.broadcast_to(
             state.covariances.reshape(len(state.means), -1), state.means.shape
@@ -40,7 +40,7 @@ def expected_sums(
 ) -> np.ndarray:
     """Expected sums (k, q) of z(x) with weights ``R`` (k, b), noise last.
 
-    ``spread`` (k, b) weighs what is not known of a row, if others do.
+    ``spread`` (k, b) are separate weights for the missing part of a row.
     """
     found = np.zeros((len(R), 0))
     for j, part in enumerate(parts):
@@ -54,7 +54,7 @@ def expected_sums(
 
 
 def incomplete_logits(X: np.ndarray, state: State) -> tuple[np.ndarray, list[Any]]:
-    """log pi_j N (k, b) of what was observed of rows, noise last, and the clusters beside them."""
+    """log pi_j N (k, b) of the observed values of rows, noise last, and the evaluated clusters."""
     parts, k = marginals(X, state), len(state.means)
     L = np.empty((len(state.weights), len(X)))
     constants = np.log(np.maximum(state.weights, np.finfo(float).tiny))
@@ -68,8 +68,9 @@ def incomplete_logits(X: np.ndarray, state: State) -> tuple[np.ndarray, list[Any
 def with_errors(
     X: np.ndarray, errors: np.ndarray, state: State
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """Posterior probabilities (k, b), log-densities (b,), and Sigma_j T^-1 (x - mu_j) (b, d) with
-    Sigma_j T^-1 (b, d, d) for every component, of objects with errors."""
+    """Posterior probabilities (k, b) and log-densities (b,) of objects with errors, and for every
+    component Sigma_j T^-1 (x - mu_j) (b, d) and Sigma_j T^-1 (b, d, d).
+    """
     d = X.shape[1]
     L, gains = np.empty((len(state.means), len(X))), []
     shares = np.log(np.maximum(state.weights, np.finfo(float).tiny))
@@ -86,7 +87,7 @@ def with_errors(
 
 
 def deconvolved(X: np.ndarray, errors: np.ndarray, weights: Weights, state: State) -> Stats:
-    """Expected sums of (1, v, v v') and the log-likelihood of objects with errors."""
+    """Expected sums of (1, v, v v'), and the log-likelihood of objects with errors."""
     R, level, gains = with_errors(X, errors, state)
     if weights is not None:
         R, level = R * weights, level * weights
@@ -101,7 +102,7 @@ def deconvolved(X: np.ndarray, errors: np.ndarray, weights: Weights, state: Stat
 
 
 def check_errors(value: ArrayLike, X: Any, d: int) -> np.ndarray:
-    """Error covariances (n, d, d) of the rows of ``X``, out of variances (n, d) or covariances."""
+    """Error covariances (n, d, d) of the rows of ``X``, from variances (n, d) or covariances."""
     if not isinstance(X, np.ndarray) or np.isnan(X).any():
         raise ValueError("measurement_error needs X as a NumPy array without missing values")
     n = len(X)

@@ -1,4 +1,4 @@
-"""Gaussian mixtures by expectation and maximisation (Dempster, Laird and Rubin 1977).
+"""Gaussian mixtures by EM (Dempster, Laird and Rubin 1977).
 
     maximise  sum_i w_i log sum_j pi_j N(x_i | mu_j, Sigma_j)     subject to  Sigma_j >= floor * I
     E:  r_ij ~ pi_j N(x_i | mu_j, Sigma_j)
@@ -6,7 +6,7 @@
         Sigma_j from  W_j = sum_i w_i r_ij (x_i - mu_j)(x_i - mu_j)'  by its family (``families``)
 
 The logarithm of pi_j N(x | mu_j, Sigma_j) is linear in z(x) (see ``numerics.distances``): E and M
-are one product each. A noise component, one more row, has the same density everywhere (Banfield and
+are one product each. A noise component (one more row) has the same density everywhere (Banfield and
 Raftery 1993).
 """
 
@@ -23,17 +23,17 @@ from ..engine.linked import LinkedRows
 from ..numerics import distances, families
 
 LOG_2PI = float(np.log(2.0 * np.pi))
-INNER_STEPS = 2  # of an iterative family in one M step: the next step goes on from there
+INNER_STEPS = 2  # steps of an iterative family per M step; the next M step continues from there
 LEAST_MASS = 1e-12  # share of all objects below which a component keeps its parameters
 
 
 class State(NamedTuple):
-    """Parameters of a mixture: what EM changes, and what it needs to know beside the data.
+    """Parameters of a mixture: those that EM changes, and constants that it needs.
 
     Weights (k,), or (k + 1,) with noise last; means (k, d); covariances (k, d, d), (k, d) or (k,)
-    by the kind of the family. ``noise`` (d,) sums to the logarithm of the noise component's
-    density; ``floor`` is the least variance in any direction. Clusters with heavy tails have
-    degrees of freedom (k,).
+    by the kind of the family. The sum of ``noise`` (d,) is the log density of the noise component;
+    ``floor`` is the smallest variance in any direction. Clusters with heavy tails have degrees of
+    freedom (k,).
     """
 
     weights: np.ndarray
@@ -46,7 +46,9 @@ class State(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """Weighted sums of z(x) (k, q), and the log-likelihood of the state they were taken at."""
+    """Weighted sums of z(x) (k, q), and the log-likelihood of the state at which they were
+    computed.
+    """
 
     sums: np.ndarray
     objective: Any
@@ -66,9 +68,10 @@ class Prior(NamedTuple):
 
         mu_j | Sigma_j ~ N(mean, Sigma_j / strength),      Sigma_j ~ IW(degrees, scale)
 
-    In the M step it is so many more objects: the means lean on m with mass kappa (the strength),
-    and the scatter of a component gains  kappa N_j / (kappa + N_j) (xbar_j - m)(xbar_j - m)' + S
-    with mass degrees + d + 2. A covariance that all components share has the prior S once.
+    In the M step it acts like additional objects: the means are pulled towards m with mass kappa
+    (the strength), and the scatter of a component gains kappa N_j / (kappa + N_j) (xbar_j -
+    m)(xbar_j - m)' + S with mass degrees + d + 2. A covariance shared by all components gets the
+    prior S once.
     """
 
     mean: np.ndarray
@@ -77,19 +80,19 @@ class Prior(NamedTuple):
     scale: np.ndarray
 
     def means(self, average: np.ndarray, mass: np.ndarray) -> np.ndarray:
-        """Posterior modes (k, d) of the means from averages and masses."""
+        """Posterior modes (k, d) of the means, from averages and masses."""
         part = (mass / (mass + self.strength))[..., None]
         return part * average + (1.0 - part) * self.mean
 
     def share_and_powers(self, k: int, family: str) -> tuple[float, float]:
-        """Share of the scale that each component gets, and the mass that goes with it."""
+        """Share of the prior scale that each component gets, and the corresponding mass."""
         share = 1.0 / k if families.has_one_covariance(family) else 1.0
         return share, 1.0 + share * (self.degrees + len(self.mean) + 1.0)
 
     def scatter(
         self, scatter: np.ndarray, mass: np.ndarray, means: np.ndarray, family: str
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Scatter about the posterior means and masses, with what the prior adds to them."""
+        """Scatter about the posterior means and masses, including the prior."""
         share, powers = self.share_and_powers(len(means), family)
         gap = means - self.mean
         outer = self.strength * gap[:, :, None] * gap[:, None, :] + share * self.scale
@@ -106,12 +109,12 @@ class Prior(NamedTuple):
 
 
 def matrices(state: State) -> np.ndarray:
-    """Covariances as matrices (k, d, d), whatever the family."""
+    """Covariances as matrices (k, d, d), for every family."""
     return families.as_matrices(state.covariances, state.family, state.means.shape[-1])
 
 
 def ready(state: State) -> Densities:
-    """Logarithms of the weighted densities as coefficients of z(x); none exceeds ``peak``."""
+    """Coefficients of z(x) for the log weighted densities, relative to their ``peak``."""
     k, d = state.means.shape
     rows, log_det = squares(state)
     rows *= -0.5
@@ -141,7 +144,7 @@ def squares(state: State) -> tuple[np.ndarray, np.ndarray]:
 
 
 def cholesky(C: np.ndarray, floor: float) -> np.ndarray:
-    """Cholesky factors of covariances; those that rounding made indefinite are raised again."""
+    """Cholesky factors of covariances; those made indefinite by rounding are raised first."""
     try:
         return np.linalg.cholesky(C)
     except np.linalg.LinAlgError:
@@ -155,14 +158,15 @@ def log_weights(weights: Array) -> Any:
 
 
 def logits(Z: Array, densities: Densities) -> tuple[Any, Any]:
-    """log pi_j N(x) - peak (k, b) of the columns of ``Z`` = z(x), and ``Z``, made again in float64
-    where float32 would not do."""
+    """log pi_j N(x) - peak (k, b) for the columns of ``Z`` = z(x), and ``Z``, recomputed in float64
+    if float32 is not accurate enough.
+    """
     Z = precise(Z, densities)
     return namespace(Z).asarray(densities.rows, dtype=Z.dtype, device=device(Z)) @ Z, Z
 
 
 def precise(Z: Array, densities: Densities) -> Any:
-    """``Z``, z(x) or x, made again in float64 where float32 does not tell densities apart."""
+    """``Z``, z(x) or x, recomputed in float64 if float32 cannot distinguish densities."""
     xp, d = namespace(Z), densities.n_features
     if Z.dtype != xp.float32:
         return Z
@@ -175,9 +179,9 @@ def precise(Z: Array, densities: Densities) -> Any:
 
 
 def posterior(Z: Array, densities: Densities) -> tuple[Any, Any, Any, Any]:
-    """Weighted densities (k, b) relative to a level, their sums (b,), levels (b,) or one, ``Z``.
+    """Weighted densities (k, b) relative to a level, their sums (b,), the levels, and ``Z``.
 
-    The peak is the common level, which saves two passes, unless all densities of an object
+    The common level is the peak, which saves two passes, unless all densities of an object
     underflow.
     """
     xp = namespace(Z)
@@ -197,8 +201,9 @@ def posterior(Z: Array, densities: Densities) -> tuple[Any, Any, Any, Any]:
 
 
 def summarize(Z: Array, weights: Any, densities: Densities, given: Weights = None) -> Stats:
-    """Statistics of a block: ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None, ``given``
-    memberships (b, k) instead of those of the densities."""
+    """Statistics of a block. ``Z`` is z(x) (q, b) or x (d, b), ``weights`` (b,) or None; ``given``
+    memberships (b, k) replace those of the densities.
+    """
     xp = namespace(Z)
     if given is not None:
         R = given.T if weights is None else given.T * weights
@@ -215,7 +220,7 @@ def summarize(Z: Array, weights: Any, densities: Densities, given: Weights = Non
 
 
 def expanded(Z: Array, densities: Densities) -> Any:
-    """z(x) out of z(x) or x."""
+    """z(x), computed from x if necessary."""
     return distances.features(Z, densities.kind) if Z.shape[0] == densities.n_features else Z
 
 
@@ -237,8 +242,9 @@ def _summarize(Z: Array, weights: Any, densities: Densities) -> Stats:
 
 
 def memberships(Z: Array, densities: Densities) -> tuple[Any, Any]:
-    """Posterior probabilities (b, k), noise last, in the type of ``Z``, and log-densities (b,) of
-    its columns, z(x) or x."""
+    """Posterior probabilities (b, k), noise last, in the dtype of ``Z``, and log-densities (b,) of
+    its columns (z(x) or x).
+    """
     xp = namespace(Z)
     E, total, level, _ = posterior(expanded(Z, densities), densities)
     E /= total
@@ -252,10 +258,10 @@ def update(
     kind: str | None = None,
     prior: Prior | None = None,
 ) -> State:
-    """The M step; ``kind`` of the sums, if it is not that of the family.
+    """The M step; ``kind`` is the form of the sums, if not that of the family.
 
-    A component without mass stays as it is. Statistics of heavy tails have masses of their own
-    (``mass``), since their sums weigh objects by their distances.
+    Components without mass do not change. Statistics of heavy tails have separate masses
+    (``mass``), since their sums weight objects by distance.
     """
     k, d = state.means.shape
     kind = kind or families.kind_of(state.family)
@@ -287,14 +293,14 @@ def update(
 
 
 def spread(values: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """``values`` with axes added until they can be multiplied with ``other``."""
+    """``values`` with trailing axes added, so that they broadcast with ``other``."""
     return values.reshape(*values.shape, *[1] * (other.ndim - values.ndim))
 
 
 def about(
     second: np.ndarray, first: np.ndarray, mass: np.ndarray, means: np.ndarray, kind: str
 ) -> np.ndarray:
-    """Mean squared deviations from ``means``, which need not be those of the sums."""
+    """Mean squared deviations from ``means``, which may differ from the means of the sums."""
     average = first / mass[..., None]
     gap = average - means
     if kind == "full":
@@ -307,8 +313,9 @@ def about(
 
 
 def pack(state: State) -> np.ndarray:
-    """The state as one vector: log weights, means, logarithms or Cholesky factors of
-    covariances."""
+    """The state as one vector: log weights, means, and logarithms or Cholesky factors of
+    covariances.
+    """
     covariances = state.covariances
     if families.has_one_covariance(state.family):
         covariances = covariances[:1]
@@ -321,9 +328,9 @@ def pack(state: State) -> np.ndarray:
 
 
 def unpack(vector: np.ndarray, like: State) -> State:
-    """The state that ``pack`` made a vector of.
+    """The state that ``pack`` turned into a vector.
 
-    Extrapolated covariances need not belong to the family: they are projected as an M step would.
+    Extrapolated covariances need not belong to the family, so they are projected as in an M step.
     """
     n, (k, d), family = len(like.weights), like.means.shape, like.family
     weights = np.exp(vector[:n] - vector[:n].max())
@@ -347,7 +354,7 @@ def unpack(vector: np.ndarray, like: State) -> State:
 
 
 class Whole:
-    """Whole runs in one native loop, for problems of few features in one block: the same steps,
+    """Whole runs in one native loop, for few features in one block, with the same steps,
     extrapolation and tolerance as ``engine.component.Likelihood``.
 
     Quadratic features ``Z`` (q, n) of the kind of a family, weights (n,), a prior or None, and
@@ -366,7 +373,9 @@ class Whole:
         self._mixture: Any = None
 
     def run(self, state: State, max_iter: int, least: float) -> loop.Run:
-        """Accelerated EM until a step gains at most ``least``; plain steps if that is negative."""
+        """A run of accelerated EM until a step gains at most ``least``; plain steps if that is
+        negative.
+        """
         mixture = self._put(state)
         slot, history, done = mixture.run(max_iter, least)
         weights, means, shapes = mixture.state(slot)
@@ -375,12 +384,11 @@ class Whole:
         return loop.Run(end, history[-1], history, len(history), done)
 
     def levels(self, state: State) -> tuple[float, float]:
-        """The log-likelihood, and the sum of the logarithms of every object's largest
-        membership."""
+        """The log-likelihood, and the sum of the logarithms of the largest memberships."""
         return self._put(state).levels()  # type: ignore[no-any-return]
 
     def _put(self, state: State) -> Any:
-        """The native mixture, which begins at this state."""
+        """The native mixture, set to this state."""
         if self._mixture is None:
             (k, d), family, prior = state.means.shape, state.family, self.prior
             rest = state.covariances.shape[1:]

@@ -10,10 +10,11 @@ Every log f is linear in features z(x) of the column, so that with  z = (1, log 
     log( pi_j prod_c f_c )  =  C_j . z(x_i)        (one product per block: E step)
     sums of cluster j       =  sum_i w_i u_ij z(x_i)    (another one: M step)
 
-The prior is conjugate and counts as ``amount`` objects in all, ``amount / k`` per cluster (the
-Bayes constants of Vermunt and Magidson 2005): pi, probabilities and rates are shrunk towards those
-of all the data; a variance towards the column's variance / k^2 and, with a hundredth of the weight,
-a mean towards the column's mean (Fraley and Raftery 2007). No parameter reaches its boundary.
+The prior is conjugate and has the weight of ``amount`` objects, ``amount / k`` per cluster (the
+Bayes constants of Vermunt and Magidson 2005). Weights, probabilities and rates are shrunk towards
+those of all the data, a variance towards the column's variance / k^2 and, with a hundredth of the
+weight, a mean towards the column's mean (Fraley and Raftery 2007). No parameter reaches its
+boundary.
 """
 
 from __future__ import annotations
@@ -34,23 +35,23 @@ from ..numerics import seeding
 from ..numerics.distances import weighted_columns
 from ..numerics.seeding import SCREEN, Sample
 
-MEAN_SHARE = 0.01  # of the prior's weight on variances that holds means (Fraley and Raftery 2007)
+MEAN_SHARE = 0.01  # of the weight on variances (Fraley and Raftery 2007)
 
 
 class Layout(NamedTuple):
-    """Which columns are of which kind: indices, and for normal ones shift, scale and logarithm."""
+    """Indices of the columns by kind; for normal ones shift, scale and whether logarithmic."""
 
     normal: np.ndarray
     shift: np.ndarray
     scale: np.ndarray
-    logarithmic: np.ndarray  # 1.0 for log-normal columns, whose codes are logarithms already
+    logarithmic: np.ndarray  # 1.0 for log-normal columns, whose codes are already logarithms
     counts: np.ndarray
     categorical: np.ndarray
     n_levels: np.ndarray
 
     @property
     def cuts(self) -> tuple[int, int, int, int, int]:
-        """First features of: seen and values of normal columns, squares, counts, categories."""
+        """First features of: observed and values of normal columns, squares, counts, categories."""
         a, b = len(self.normal), len(self.counts)
         return 2, 2 + a, 2 + 2 * a, 2 + 3 * a, 2 + 3 * a + 2 * b
 
@@ -71,15 +72,16 @@ class State(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """Sums of z(x) per cluster (k, q), and the objective of the state they were taken at."""
+    """Sums of z(x) per cluster (k, q), and the objective of the state used for them."""
 
     sums: np.ndarray
     objective: float
 
 
 class Prior(NamedTuple):
-    """Weight per cluster, variance, rates (b,) and probabilities (levels,) towards which parameters
-    are shrunk."""
+    """Weight per cluster, and the variance, rates (b,) and probabilities (levels,) that parameters
+    are shrunk to.
+    """
 
     amount: float
     variance: float
@@ -88,7 +90,7 @@ class Prior(NamedTuple):
 
 
 def expand(X: np.ndarray, layout: Layout) -> np.ndarray:
-    """Features z(x) (b, q) of coded rows: NaN is missing and has zero features."""
+    """Features z(x) (b, q) of coded rows; missing values (NaN) have zero features."""
     X = np.asarray(X, dtype=np.float64)
     first, values, squares, counts, levels = layout.cuts
     Z = np.zeros((len(X), levels + int(layout.n_levels.sum())))
@@ -98,7 +100,7 @@ def expand(X: np.ndarray, layout: Layout) -> np.ndarray:
         seen = ~np.isnan(Y)
         with np.errstate(over="ignore"):
             inner = np.where(seen, (Y - layout.shift) * layout.scale, 0.0)
-        inner = np.clip(inner, -1e140, 1e140)  # farther squares would overflow
+        inner = np.clip(inner, -1e140, 1e140)  # squares of larger values would overflow
         Z[:, first:values], Z[:, values:squares], Z[:, squares:counts] = seen, inner, inner * inner
         Z[:, 1] += seen @ np.log(layout.scale) - np.where(seen, Y, 0.0) @ layout.logarithmic
     if len(layout.counts):
@@ -114,21 +116,21 @@ def expand(X: np.ndarray, layout: Layout) -> np.ndarray:
 
 
 def prior_of(sums: np.ndarray, layout: Layout, k: int, amount: float) -> Prior:
-    """The prior of ``k`` clusters, given the sums (q,) of z over all the data."""
+    """The prior for ``k`` clusters, given the sums (q,) of z over all the data."""
     _, _, _, counts, levels = layout.cuts
     b = len(layout.counts)
     seen, total = sums[counts : counts + b], sums[counts + b : levels]
-    # Half an object where there is none: a column of zeros still has a positive rate.
+    # At least half an object, so that a column of zeros still has a positive rate.
     rates = np.maximum(total, 0.5) / seen
     held = np.maximum(sums[None, levels:], 0.5)
     return Prior(amount / k, 1.0 / k**2, rates, _normalized(held, layout)[0])
 
 
 def embed(Z: np.ndarray, sums: np.ndarray, layout: Layout) -> np.ndarray:
-    """Coordinates (b, r) for k-means out of z(x): every column of the table has variance about one.
+    """Coordinates (b, r) for k-means from z(x); every column of the table has variance about one.
 
-    Counts enter by their square roots, whose variance does not depend on the rate. Missing values
-    lie in the middle.
+    Counts are replaced by their square roots, whose variance does not depend on the rate, and
+    missing values by the mean.
     """
     _, values, squares, counts, levels = layout.cuts
     b = len(layout.counts)
@@ -161,7 +163,7 @@ def update(stats: Stats, layout: Layout, prior: Prior) -> State:
 
 
 def _normalized(P: np.ndarray, layout: Layout) -> np.ndarray:
-    """Probabilities (k, levels) that sum to one in every column of the data."""
+    """Probabilities (k, levels), normalised within every column of the data."""
     if not P.shape[1]:
         return P
     totals = np.add.reduceat(P, layout.offsets, axis=1)
@@ -169,7 +171,7 @@ def _normalized(P: np.ndarray, layout: Layout) -> np.ndarray:
 
 
 def log_prior(state: State, prior: Prior) -> float:
-    """Logarithm of the prior density at a state, without its constant."""
+    """Log prior density at a state, without its constant."""
     more, held = prior.amount, MEAN_SHARE * prior.amount
     variance = (more + held) * np.log(state.variances)
     pull = (more * prior.variance + held * state.means**2) / state.variances
@@ -182,7 +184,7 @@ def log_prior(state: State, prior: Prior) -> float:
 
 
 def coefficients(state: State) -> np.ndarray:
-    """C (k, q) with log( pi_j f(x_i) ) = C_j . z(x_i)."""
+    """C (k, q) such that log( pi_j f(x_i) ) = C_j . z(x_i)."""
     pull = state.means / state.variances
     constant = -0.5 * (np.log(2.0 * np.pi * state.variances) + state.means * pull)
     first = [np.log(state.weights)[:, None], np.ones((len(state.weights), 1)), constant, pull]
@@ -192,8 +194,9 @@ def coefficients(state: State) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Mixed(Component):
-    """Clusters of independent columns; ``overall`` (q,) are sums of z over all the data, and
-    ``smoothing`` is the weight of the prior in objects."""
+    """Clusters of independent columns. ``overall`` (q,) are sums of z over all the data;
+    ``smoothing`` is the weight of the prior in objects.
+    """
 
     n_clusters: int
     layout: Layout
@@ -206,7 +209,7 @@ class Mixed(Component):
 
     @cached_property
     def prior(self) -> Prior:
-        """The prior of so many clusters."""
+        """The prior for this number of clusters."""
         return prior_of(self.overall, self.layout, self.n_clusters, self.smoothing)
 
     def rows(self, X: Array, *columns: Any) -> Rows:
@@ -214,7 +217,7 @@ class Mixed(Component):
         return Rows(X, *columns, view=lambda block: expand(to_numpy(block), layout))
 
     def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> State:
-        """One M step from groups of objects, given as z(x)."""
+        """State after one M step from groups of objects, given as z(x)."""
         return update(Stats(R @ X, 0.0), self.layout, self.prior)
 
     def ready(self, state: State) -> np.ndarray:
@@ -250,7 +253,7 @@ class Mixed(Component):
         ends = np.cumsum([part.size for part in like])[:-1]
         cut = zip(np.split(vector, ends), like, strict=True)
         logs, means, *rest = (part.reshape(shape.shape) for part, shape in cut)
-        # An extrapolation may go far: exponents stay where exp is a number.
+        # Extrapolation may overshoot, so exponents are kept in the range of exp.
         variances, rates, shares = (np.exp(np.clip(part, -300, 300)) for part in rest)
         weights = np.maximum(np.exp(logs - logs.max()), 1e-300)  # its logarithm is needed
         shares = _normalized(shares, self.layout)
@@ -272,7 +275,7 @@ class Mixed(Component):
 
 
 def mixed_sample(data: Objects, layout: Layout, overall: np.ndarray) -> Sample:
-    """Objects as z(x), with k-means where every column of the table has variance about one."""
+    """Sample of objects as z(x); k-means sees every column of the table with variance about one."""
     rows = Rows(data.X, data.weights, view=lambda block: expand(to_numpy(block), layout))
 
     def places(Z: np.ndarray) -> np.ndarray:

@@ -10,9 +10,9 @@
     nu_j solves  log(nu/2) - psi(nu/2) + 1 + G_j / N_j = 0,
     G_j = sum_i w_i r_ij ( psi((nu_j + o_i)/2) - log((nu_j + d_ij)/2) - u_ij ),  old nu_j inside.
 
-The marginal of a t distribution is one with the same nu, so missing values are integrated out: they
-are replaced by their conditional means, and their conditional covariance (the Gaussian one, without
-u) is added to the scatter. Everything else is as for normal clusters.
+Marginals of a t distribution are t distributions with the same nu, so missing values are integrated
+out: they are replaced by their conditional means, and their conditional covariance (the Gaussian
+one, without u) is added to the scatter. Everything else is as for normal clusters.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from .gaussian import Gaussian
 from .incomplete import expected_sums, marginals
 from .kernel import State, matrices
 
-# Degrees of freedom that are looked for: one is a Cauchy distribution; at 200 (where R's teigen
-# stops too) the density is within samples' reach of the normal one, and the likelihood is flat.
+# Range of the degrees of freedom: one is a Cauchy distribution; at 200 (where R's teigen stops too)
+# data can hardly distinguish the density from a normal one, and the likelihood is flat.
 BOUNDS = (1.0, 200.0)
-FREEDOM = 5.0  # degrees of freedom that a run begins with, unless they are given
-# A cluster of outliers: its 90 % ellipse holds the mean of a cluster of a quarter of its mean
-# variance or less. Set on three groups with a uniform background; two groups of standard deviations
-# 1 and 2 that touch are far from it.
+FREEDOM = 5.0  # degrees of freedom at the start of a run, unless given
+# A cluster of outliers: its 90 % ellipse contains the mean of a cluster with at most a quarter of
+# its mean variance. Set on three groups with a uniform background; two touching groups with
+# standard deviations 1 and 2 are far from it.
 INSIDE, WIDE = 0.9, 4.0
 
 
 class Stats(NamedTuple):
-    """Sums of z(x) weighed by v (k, q), N (k,), G (k,), and the log-likelihood."""
+    """Sums of z(x) weighted by v (k, q), N (k,), G (k,), and the log-likelihood."""
 
     sums: np.ndarray
     mass: np.ndarray
@@ -55,8 +55,9 @@ class Stats(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """A state as a pass over complete rows needs it: squared distances as coefficients (k, q) of
-    z(x), and the log-determinants (k,) of the inverse scale matrices."""
+    """Quantities needed in a pass over complete rows: coefficients (k, q) of z(x) for squared
+    distances, and log-determinants (k,) of the inverse scale matrices.
+    """
 
     state: State
     rows: np.ndarray
@@ -71,7 +72,7 @@ class Student(Gaussian):
 
     @staticmethod
     def pack(state: State) -> np.ndarray:
-        # The likelihood is nearly linear in 1 / nu where that is small.
+        # The likelihood is nearly linear in 1 / nu if that is small.
         return np.concatenate([kernel.pack(state), 1.0 / state.freedom])
 
     def unpack(self, vector: np.ndarray, like: State) -> State:
@@ -92,7 +93,7 @@ class Student(Gaussian):
     def starts(
         self, X: np.ndarray, R: np.ndarray, unit: float, shrink: Sequence[bool]
     ) -> list[State]:
-        """Groups as clusters, which begin with the same degrees of freedom."""
+        """States of groups, all with the same starting degrees of freedom."""
         nu = np.full(self.n_clusters, FREEDOM if isinstance(self.tails, str) else self.tails)
         return [one._replace(freedom=nu) for one in super().starts(X, R, unit, shrink)]
 
@@ -105,8 +106,9 @@ class Student(Gaussian):
     def _look(
         self, block: Array, ready: Ready | State
     ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
-        """Clusters beside rows (z(x) where all is observed), log( pi_j t ) (k, b), squared
-        distances (k, b), numbers of observed features (b,) or (1,)."""
+        """Evaluated clusters (z(x) for complete rows), log( pi_j t ) (k, b), squared distances (k,
+        b), and numbers of observed features (b,) or (1,).
+        """
         if isinstance(ready, Ready):
             state, d = ready.state, self.n_features
             parts = distances.features(block.T, self.kind) if block.shape[1] == d else block.T
@@ -119,7 +121,7 @@ class Student(Gaussian):
             level = 0.5 * np.stack([part.level for part in parts])
         delta = np.maximum(delta, 0.0)
         nu, o = state.freedom[:, None], np.maximum(seen, 1e-300)
-        # betaln stays exact where nu is large and gammas cancel.
+        # betaln stays accurate for large nu, where the gamma functions cancel.
         constant = gammaln(o / 2) - betaln(nu / 2, o / 2) - 0.5 * o * np.log(np.pi * nu)
         value = constant + level - 0.5 * (nu + o) * np.log1p(delta / nu)
         value = np.where(seen > 0, value, 0.0)
@@ -165,26 +167,22 @@ class Student(Gaussian):
         more = {"common": 1, "each": self.n_clusters} if isinstance(self.tails, str) else {}
         return super().n_parameters() + more.get(str(self.tails), 0)
 
-    def is_sound(self, state: State, count: float) -> bool:
-        """Whether no cluster has collapsed; clusters of outliers are no better for other runs."""
-        return not self._collapsed(state, count).any()
-
     def has_small(self, state: State, count: float) -> bool:
-        return False  # small clusters are failures of the candidate, not of a run
+        return False  # small clusters make the candidate fail, not the run
 
     def doubt(self, state: State, count: float) -> float:
         return 0.0
 
     def failure(self, state: State, count: float) -> str:
-        # Outliers are left to the tails: also where the number is given, so that a search for it
-        # and the number that it found have one answer.
+        # Outliers are left to the tails, also if the number is given, so that a search and the
+        # number it finds give the same answer.
         (k, d), tails = state.means.shape, "outliers are left to the tails"
         if self._collapsed(state, count).any():
             return "a cluster holds too few objects for its shape, or has no width"
         if (found := around(state)) is not None:
             return f"cluster {found[0]} lies around cluster {found[1]}: {tails}"
         least = int(np.argmin(state.weights))
-        # Twice as many as fix a shape, but never more than half of n / k.
+        # Twice as many as a shape needs, but at most half of n / k.
         if state.weights[least] * count < min(2.0 * (d + 1), 0.5 * count / k) * (1.0 - 1e-6):
             return f"cluster {least} holds few objects for a shape of its own: {tails}"
         return ""
@@ -198,7 +196,7 @@ class Student(Gaussian):
 
 
 def _root(level: float) -> float:
-    """nu within the bounds with log(nu/2) - psi(nu/2) + 1 + level = 0."""
+    """nu within the bounds such that log(nu/2) - psi(nu/2) + 1 + level = 0."""
     half, inverse = 2.5, 1.0 / max(-1.0 - level, 1e-100)
     for _ in range(6):  # Newton steps for 1 / (log h - psi(h)), which is nearly linear in h
         gap = float(np.log(half) - digamma(half))
@@ -208,11 +206,11 @@ def _root(level: float) -> float:
 
 
 def around(state: State) -> tuple[int, int] | None:
-    """The first cluster that is wide and has another one's mean inside, and that other; or None."""
+    """The first wide cluster that contains the mean of another one, and that other; or None."""
     k, d = state.means.shape
     full = matrices(state)
     volume = np.linalg.slogdet(full)[1] / d
-    for wide in np.flatnonzero(np.isfinite(volume)):  # a flat cluster is not wide
+    for wide in np.flatnonzero(np.isfinite(volume)):  # flat clusters are not wide
         gaps = state.means - state.means[wide]
         squares = np.einsum("ij,ij->i", gaps, np.linalg.solve(full[wide], gaps.T).T)
         inside = (squares < chdtri(d, 1 - INSIDE)) & (volume[wide] - volume > np.log(WIDE))

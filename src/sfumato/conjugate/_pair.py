@@ -50,8 +50,8 @@ def check_parameter(
         raise ValueError(f"{name} must be {wanted}, got {reprlib.repr(value)}")
     if (np.abs(array) > most).any():
         raise ValueError(
-            f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: larger numbers do not "
-            "add up"
+            f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: sums of larger "
+            "numbers overflow"
         )
     return array
 
@@ -115,8 +115,8 @@ class ConjugatePair(ABC):
         """Distribution of the parameter (scipy), or a pair of marginal distributions."""
 
     def interval(self, level: float = 0.95) -> Any:
-        """Equal-tailed interval that holds the parameter with posterior probability ``level``; with
-        two unknowns a pair of intervals, each on its own.
+        """Equal-tailed interval that holds the parameter with posterior probability ``level``; for
+        two parameters, a pair of separate intervals.
         """
         return quantiles(self.distribution, level)
 

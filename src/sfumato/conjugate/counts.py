@@ -15,7 +15,7 @@ from ._pair import ConjugatePair, Size, as_shape, check_parameter, quantiles
 
 
 class _CountsPair(ConjugatePair):
-    """Counts of categories, whose probabilities have a Dirichlet prior."""
+    """Counts of categories whose probabilities have a Dirichlet prior."""
 
     @property
     def _counts(self) -> np.ndarray:
@@ -23,7 +23,7 @@ class _CountsPair(ConjugatePair):
         raise NotImplementedError
 
     def _whole(self, data: np.ndarray) -> np.ndarray:
-        """The counts (..., n, d) that observations stand for."""
+        """Counts (..., n, d) of the categories in each observation."""
         raise NotImplementedError
 
     def _summarize(self, data: np.ndarray, weight: Any) -> Any:
@@ -36,7 +36,7 @@ class _CountsPair(ConjugatePair):
         return counts.dtype.kind in "biuf" and counts.shape[-1:] == self._counts.shape[-1:]
 
     def _log_ratio(self, statistics: Array) -> Any:
-        """log Z(prior + counts) - log Z(prior) of a Dirichlet over the last axis."""
+        """log Z(prior + counts) - log Z(prior) of a Dirichlet, over the last axis."""
         prior, counts = self._counts, np.asarray(statistics)
         total = _log_rise(prior.sum(axis=-1), counts.sum(axis=-1))
         return _log_rise(prior, counts).sum(axis=-1) - total

@@ -59,8 +59,9 @@ def check_features(
 
 
 def _is_plain(estimator: Estimator, X: Any, reset: bool) -> bool:
-    """Whether X is an array of finite floats, as the features of a fit should be: to tell that from
-    a data frame, scikit-learn looks for libraries for ten times as long as a small fit takes."""
+    """Whether X is an array of finite floats, which needs no further checks. To rule out data
+    frames, scikit-learn searches libraries, which takes ten times as long as a small fit.
+    """
     if type(X) is not np.ndarray or X.ndim != 2 or X.dtype not in (np.float64, np.float32):
         return False
     with np.errstate(invalid="ignore", over="ignore"):
@@ -74,9 +75,9 @@ def _is_plain(estimator: Estimator, X: Any, reset: bool) -> bool:
 
 
 def _validated(estimator: Estimator, X: Any, reset: bool, missing: bool, sparse: bool) -> Any:
-    """X as scikit-learn checks and converts it."""
+    """X after the checks and conversions of scikit-learn."""
     with _explained(estimator), np.errstate(invalid="ignore", over="ignore"):
-        return validate_data(  # infinities are refused, not warned of
+        return validate_data(  # infinities raise an error, not a warning
             estimator,
             X,
             reset=reset,

@@ -23,14 +23,14 @@ class InductiveClusterer(Clusterer):
     """Models of features with additive statistics: a step is ``_update`` of the sum of
     ``_summarize`` over row blocks, a NamedTuple with an entry ``objective``.
 
-    Models that can be accelerated also have ``_pack`` and ``_unpack``. Columns of the rows after
-    the weights reach ``_summarize`` and ``_assign`` as further arguments.
+    Models that can be accelerated also have ``_pack`` and ``_unpack``. Further columns of the rows,
+    after the weights, are passed to ``_summarize`` and ``_assign``.
     """
 
     _larger = False  # whether the objective is maximised
     _relative = True  # whether ``tol`` is relative to the objective or per unit of weight
-    # Number of rows in a sample on which the starts are compared; the best goes on with all rows.
-    # None: the starts are compared on all rows.
+    # Number of rows in a sample on which the starts are compared; the best continues with all rows.
+    # None compares the starts on all rows.
     _screen: int | None = None
 
     def _streams(self) -> bool:
@@ -38,7 +38,7 @@ class InductiveClusterer(Clusterer):
 
     @abstractmethod
     def _start(self, rows: Rows, rng: np.random.Generator) -> Any:
-        """A first state."""
+        """The first state."""
 
     @abstractmethod
     def _summarize(self, block: np.ndarray, weights: Any, state: State) -> Any:
@@ -60,7 +60,9 @@ class InductiveClusterer(Clusterer):
         return step
 
     def _ready(self, state: State) -> Any:
-        """What ``_summarize`` and ``_assign`` get as a state, made once for all blocks."""
+        """The state in the form that ``_summarize`` and ``_assign`` need, computed once for all
+        blocks.
+        """
         return state
 
     def _sum(self, rows: Rows, state: State) -> Any:
@@ -70,8 +72,8 @@ class InductiveClusterer(Clusterer):
         )
 
     def _run(self, rows: Rows, state: State, total: float) -> loop.Run:
-        """Iterate from one start; ``objective`` of the run is that of its last state."""
-        # In float32, rounding alone moves the objective by so much.
+        """Iterate from one start; ``objective`` of the run belongs to its last state."""
+        # In float32, rounding alone changes the objective this much.
         tol = max(self.tol, 5e-7) if "float32" in str(rows.dtype) else self.tol
         return climb(
             self._step(rows),
@@ -85,7 +87,7 @@ class InductiveClusterer(Clusterer):
         )
 
     def _prepare(self, X: Array, sample_weight: ArrayLike | None) -> Rows:
-        """Validated features and weights, centred and scaled where the model needs that."""
+        """Validated features and weights, centred and scaled if the model needs that."""
         X = check_features(self, X, reset=True)
         return Rows(X, check_weights(sample_weight, X))
 
@@ -117,10 +119,10 @@ class InductiveClusterer(Clusterer):
         self._finish(rows, self._ordered(self._best_run(rows)))
         return self
 
-    # What is not cut into blocks is small: threads would only wait for each other
+    # Data not cut into blocks are small, and threads would only wait for each other
     @one_blas_thread()
     def _best_run(self, rows: Rows) -> loop.Run:
-        """The best of ``n_init`` runs, with many rows from the best one on a sample."""
+        """The best of ``n_init`` runs; with many rows, they are compared on a sample first."""
         seeds: Any = as_generator(self.random_state).integers(2**63, size=self.n_init)
         total = weight_of(rows)
         if self._screen is None or rows.shape[0] <= 2 * self._screen:
@@ -139,11 +141,11 @@ class InductiveClusterer(Clusterer):
         ]
 
     def _check_parameters(self) -> None:
-        """Check what ``__init__`` stored; models add their own."""
+        """Check the parameters that ``__init__`` stored; models add further checks."""
         self._check_loop_parameters()
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
-        """Publish the fitted attributes of the winning run."""
+        """Publish the fitted attributes of the best run."""
         self._state = run.state
         total, ready = weight_of(rows), self._ready(run.state)
         objective = self._outer(self._objective(rows, run.state), total)
@@ -151,8 +153,9 @@ class InductiveClusterer(Clusterer):
         self._publish(U, run._replace(history=self._outer(run.history, total)), objective)
 
     def _absorb(self, rows: Rows, first: bool) -> None:
-        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch, to which
-        the model has just been fitted, only leaves its statistics."""
+        """One step of stochastic approximation (Cappe and Moulines 2009). For the first batch, to
+        which the model has just been fitted, only the statistics are kept.
+        """
         state, total = self._state, weight_of(rows)
         stats = self._sum(rows, state)
         self._batches_ = blended(getattr(self, "_batches_", None), stats, total)
@@ -167,11 +170,11 @@ class InductiveClusterer(Clusterer):
         return self._sum(rows, state).objective
 
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:
-        """Objectives in the units of the data, for models that work in coordinates of their own."""
+        """Objectives in the units of the data, for models with internal coordinates."""
         return objective
 
     def _rows(self, X: ArrayLike, *columns: ArrayLike) -> Rows:
-        """Features as the fitted model sees them."""
+        """Features in the form that the fitted model uses."""
         return Rows(X, *columns)
 
     @documented
@@ -189,7 +192,7 @@ class InductiveClusterer(Clusterer):
     def score(
         self, X: Array, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Objective per unit of weight, with the sign that makes higher better."""
+        """Objective per unit of weight, with the sign for which higher is better."""
         self._check_fitted()
         X = check_features(self, X, reset=False)
         rows = self._rows(X, check_weights(sample_weight, X))
@@ -204,7 +207,7 @@ class InductiveClusterer(Clusterer):
 
 
 class Batches(NamedTuple):
-    """What a model remembers of earlier batches: statistics per unit of weight, and the weight."""
+    """Number of earlier batches, their statistics per unit of weight, and their total weight."""
 
     n_batches: int
     stats: Any
@@ -212,7 +215,7 @@ class Batches(NamedTuple):
 
 
 def blended(past: Batches | None, stats: Any, total: float) -> Batches:
-    """Statistics of a batch averaged into those of earlier ones, with a decreasing rate."""
+    """Statistics of a batch averaged with those of earlier ones, at a decreasing rate."""
     stats = type(stats)(*(part / total for part in stats))
     if past is None:
         return Batches(1, stats, total)

@@ -1,4 +1,4 @@
-"""Base class of all estimators: checks, the memory guard, fitted attributes, labels from
+"""Base class of all estimators: checks, memory guard, fitted attributes, and labels from
 memberships.
 """
 
@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
 from numbers import Integral
@@ -25,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..array.arrays import namespace, reader, to_numpy
 from ..array.types import ArrayLike, RandomState
 from ..array.validation import InputSize, check_number, free_memory, require
-from ..array.warn import noted, warn
+from ..array.warn import heard, warn
 from ..data.features import refuse_spread
 from ..memberships import cooccurrence
 from . import loop, structure
@@ -33,7 +34,7 @@ from .levels import Leveled
 
 
 class Iterative(BaseEstimator):
-    """Estimators that iterate from several starts: the parameters that steer this."""
+    """Estimators that iterate from several starts, with the parameters for that."""
 
     def __init__(self, n_init: int, max_iter: int, tol: float, random_state: RandomState) -> None:
         self.n_init, self.max_iter, self.tol = n_init, max_iter, tol
@@ -57,12 +58,14 @@ class Clusterer(
 ):
     """Base class of all estimators with memberships."""
 
-    # What the command line must know of a model, as attributes of its class.
+    # Class attributes that the command line needs to know about a model.
     needs_classes: ClassVar[bool] = False  # whether ``fit`` needs ``y``
+    may_empty_clusters: ClassVar[bool] = False  # whether the objective itself may leave some unused
     # "auto": the model has a criterion for ``n_clusters="auto"``; "never": choose_n_clusters has
-    # one; "always": the model infers the number; "given": no criterion knows it, give a number
+    # one; "always": the model infers the number; "given": there is no criterion, a number must be
+    # given
     chooses_n_clusters: ClassVar[str] = "never"
-    _evidence_: Any  # kept from the beginning of a fit until memberships are published
+    _evidence_: Any  # kept from the start of a fit until memberships are published
     notes_: tuple[str, ...]  # the warnings of the fit
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -78,7 +81,7 @@ class Clusterer(
 
     @property
     def unit_free(self) -> bool:
-        """Whether the answer is the same whatever the units of each feature."""
+        """Whether the answer does not depend on the units of the features."""
         return False
 
     @abstractmethod
@@ -92,12 +95,12 @@ class Clusterer(
     def fit_predict(
         self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any
     ) -> np.ndarray:
-        """Fit, and the label of every object.
+        """Fit the model, and return the label of every object.
 
         Parameters
         ----------
         X : array of shape (n, p)
-            The evidence, as in ``fit``.
+            The data, as in ``fit``.
         y : ignored, unless ``fit`` uses it
 
         Returns
@@ -107,7 +110,7 @@ class Clusterer(
         return self.fit(X, y, **fit_params).labels_
 
     def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any) -> Any:
-        """Fit, and the memberships (n, n_clusters) of the fitted objects."""
+        """Fit the model, and return the memberships (n, n_clusters) of the fitted objects."""
         return self.fit(X, y, **fit_params).memberships_
 
     def transform(self, X: ArrayLike, *, n_clusters: int | None = None) -> Any:
@@ -121,7 +124,7 @@ class Clusterer(
 
     @property
     def probabilities_(self) -> Any:
-        """Memberships of the fitted objects, by the name under which topic models look for them."""
+        """Memberships of the fitted objects, under the name that topic models use."""
         return self.memberships_
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -132,7 +135,7 @@ class Clusterer(
         return self.memberships_.shape[1]
 
     def _streams(self) -> bool:
-        """Whether the evidence may be a dask array, whose blocks stay on the workers."""
+        """Whether the data may be a dask array, whose blocks stay on the workers."""
         return False
 
     def _check_fitted(self) -> None:
@@ -143,12 +146,14 @@ class Clusterer(
         return getattr(self, "noise", None) is not None
 
     def _forget(self) -> None:
-        """Drop what an earlier fit learnt, so that a failed fit leaves an unfitted estimator."""
+        """Delete the results of an earlier fit, so that a failed fit leaves it unfitted."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
 
     def _check_room(self, X: ArrayLike) -> None:
-        """Refuse a fit that needs more memory than there is, and keep the evidence."""
+        """Refuse a fit that needs more memory than available, and keep the data for the structure
+        test.
+        """
         refuse_spread(self, X)
         self._evidence_ = X
         size = InputSize.of(X)
@@ -162,7 +167,7 @@ class Clusterer(
             )
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
-        """Names and bytes of what a fit holds besides the evidence, at least."""
+        """Names and bytes of the largest arrays of a fit, besides the data."""
         k = min(most_clusters(self.n_clusters), size.n)
         return {
             "a copy of X": size.copy(),
@@ -186,10 +191,10 @@ class Clusterer(
         yield "fit a sample of the objects, then predict_proba of the others in batches", 0
 
     def _publish(self, memberships: Any, run: loop.Run, objective: float | None = None) -> None:
-        """Set the fitted attributes that every estimator has."""
+        """Set the fitted attributes that all estimators have."""
         xp = namespace(memberships)
         for name in ("_fitted_to_", "_levels_", "_scores_", "_coarser_", "_finer_", "_parts_"):
-            self.__dict__.pop(name, None)  # levels of other memberships
+            self.__dict__.pop(name, None)  # levels of earlier memberships
         self.n_clusters_ = int(memberships.shape[1])
         self.objective_ = float(run.objective if objective is None else objective)
         self.history_ = run.history
@@ -207,7 +212,7 @@ class Clusterer(
             )
 
     def _assess_structure(self, memberships: ArrayLike) -> None:
-        """Set ``structure_``, and warn of memberships that the evidence does not support."""
+        """Set ``structure_``, and warn of memberships that the data do not support."""
         given = self.__dict__.pop("_evidence_", None)
         evidence, kind = (None, "") if given is None else self._structure_evidence(given)
         if evidence is None:
@@ -223,9 +228,9 @@ class Clusterer(
             structure.warn_about_structure(found, self.memberships_, clusters)
 
     def _warn_of_empty_clusters(self) -> None:
-        """Say that some clusters are empty, unless another warning was given."""
+        """Warn about empty clusters, unless another warning was given."""
         k = self.n_clusters_ - self._has_noise()
-        if self.notes_ or reader(self.labels_) is not None:
+        if self.notes_ or self.may_empty_clusters or reader(self.labels_) is not None:
             return
         used = np.count_nonzero(np.bincount(to_numpy(self.labels_), minlength=k)[:k])
         if 0 < used < k:
@@ -234,21 +239,21 @@ class Clusterer(
             self.notes_ = (text,)
 
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
-        """The evidence as the structure test reads it, and its kind; None where none applies."""
+        """The data in the form of the structure test, and their kind; None if no test applies."""
         return plain_features(evidence), "features"
 
 
 class CooccurrenceIntervals(Clusterer):
-    """Models that can be fitted again to resampled evidence."""
+    """Models that can be refitted to resampled data."""
 
     @abstractmethod
     def _membership_draws(self, n_draws: int) -> Iterable[np.ndarray]:
-        """Memberships (n, k) of the fitted objects, learnt from resampled evidence."""
+        """Memberships (n, k) of the fitted objects, learnt from resampled data."""
 
     def cooccurrence_interval(
         self, pairs: ArrayLike, *, n_draws: int = 100, level: float = 0.9
     ) -> np.ndarray:
-        """Intervals for the chance that two objects belong together, by bootstrap.
+        """Bootstrap intervals for the chance that two objects belong together.
 
         A consensus resamples its partitions. A pairwise model draws similarities from the fitted
         model, Gaussian around scale * u_i'u_j with variance ``noise_variance_``, and is fitted to
@@ -261,7 +266,7 @@ class CooccurrenceIntervals(Clusterer):
         n_draws : int
             Number of resamples.
         level : float
-            Share of the resamples that the interval holds.
+            Share of the resamples inside the interval.
 
         Returns
         -------
@@ -275,8 +280,21 @@ class CooccurrenceIntervals(Clusterer):
         return np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0).T
 
 
+@contextmanager
+def noted(owner: object) -> Iterator[list[str]]:
+    """The texts of all warnings within, shown or not, but for those of another owner within."""
+    held = heard.get((None, []))
+    token = heard.set(held if held[0] is owner else (owner, []))
+    try:
+        yield heard.get()[1]
+    finally:
+        heard.reset(token)
+
+
 def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """The ``fit``, which keeps what it was given for finer levels (no copy), and its warnings."""
+    """The method ``fit``, changed to keep its arguments for finer levels (no copy) and its
+    warnings.
+    """
     names = signature(fit)
 
     @wraps(fit)
@@ -284,7 +302,7 @@ def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
         with noted(self) as said:
             self.__dict__.pop("notes_", None)
             answer = fit(self, *args, **kwargs)
-            # What a fit of a copy had to say is there already.
+            # Warnings from a fitted copy are already there.
             self.notes_ = tuple(dict.fromkeys([*getattr(self, "notes_", ()), *said]))
             self._warn_of_empty_clusters()
         given = names.bind(self, *args, **kwargs).arguments
@@ -296,13 +314,13 @@ def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def most_clusters(n_clusters: int | str | Sequence[int]) -> int:
-    """The number of clusters, the largest of several; 1 where it is not known yet."""
+    """The number of clusters, the largest of several; 1 if not known yet."""
     several = n_clusters if isinstance(n_clusters, (list, tuple, range)) else [n_clusters]
     return max((int(k) for k in several if isinstance(k, Integral) and int(k) > 0), default=1)
 
 
 def plain_features(X: Any) -> Any:
-    """Features whose rows can be taken; None for words, and for arrays on other machines."""
+    """Features whose rows can be selected; None for text, and for arrays on other machines."""
     if reader(X) is not None:
         return None
     if isinstance(X, np.ndarray) or hasattr(X, "is_cuda"):

@@ -1,9 +1,8 @@
-"""What a cluster of a mixture is, and the likelihood of mixtures of such clusters on rows.
+"""The definition of a cluster in a mixture, and the likelihood of such mixtures.
 
-A model brings a ``Component``: sums of a block of rows by memberships, parameters from these sums,
-the log-density of a block, the number of parameters. ``Likelihood`` climbs by expectation and
-maximisation with them; weights, links, labels, blocks of rows, acceleration and interrupts are
-written here, once for all mixtures.
+A model provides a ``Component``: sums over a block of rows by memberships, parameters from these
+sums, the log-density of a block, the number of parameters. ``Likelihood`` maximises by EM; weights,
+links, labels, blocks of rows, acceleration and interrupts are written here, once for all mixtures.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from .linked import LinkedRows, free_weights
 from .loop import State, climb
 
 Stats: TypeAlias = Any  # a NamedTuple of sums over rows, with an entry ``objective``
-Ready: TypeAlias = Any  # what a pass over the rows needs of a state
+Ready: TypeAlias = Any  # quantities of a state needed in a pass over the rows
 _NAN = float("nan")
 
 
 class Component(ABC):
-    """Mixtures of ``n_clusters`` clusters of one shape.
+    """Mixtures of ``n_clusters`` clusters of the same shape.
 
     A state is a NamedTuple whose arrays have the clusters along their first axis; statistics are a
     NamedTuple of sums over rows with an entry ``objective``, the log-likelihood. ``pack`` turns a
-    state into one vector without constraints; without it steps are not extrapolated.
+    state into one unconstrained vector; without it, steps are not extrapolated.
     """
 
     n_clusters: int
@@ -44,45 +43,48 @@ class Component(ABC):
     @property
     @abstractmethod
     def setting(self) -> dict[str, Any]:
-        """What names the candidate: the number of clusters, and what else the model varies."""
+        """Settings that identify the candidate: the number of clusters, and what else varies."""
 
     @property
     def key(self) -> Hashable:
-        """Components of one key see rows alike."""
+        """Components with equal keys transform rows in the same way."""
         return ""
 
     @property
     def leads(self) -> bool:
-        """Whether it tries all starts where objects and shapes are many."""
+        """Whether this candidate tries all starts even with many objects and shapes."""
         return False
 
     def within(self, other: Component) -> bool:
-        """Whether the other is of a freer shape, so that it is at least as likely."""
+        """Whether the other component has a freer shape, and so at least the same likelihood."""
         return False
 
     @abstractmethod
     def rows(self, X: Array, *columns: Any) -> Rows:
-        """Rows of ``X`` as this component sees them."""
+        """Rows of ``X`` in the coordinates of this component."""
 
     def log_volumes(self, block: Array) -> Any:
-        """Log-determinants of the coordinates, added to log-densities of a block: (b,) or one."""
+        """Log-determinants of the coordinates, to add to log-densities of a block: (b,) or a
+        number.
+        """
         return 0.0
 
     def place(self, X: np.ndarray) -> np.ndarray:
-        """Objects of the sample for starts, as this component sees them."""
+        """Objects of the sample for starts, in the coordinates of this component."""
         return X
 
     @abstractmethod
     def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> Any:
-        """The state of weighted groups ``R`` (k, n) of placed objects; ``unit`` is the weight of
-        one object, ``shrink`` whether small groups lean on the others."""
+        """The state of weighted groups ``R`` (k, n) of placed objects. ``unit`` is the weight of
+        one object; ``shrink`` pulls small groups towards the others.
+        """
 
     def starts(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: Sequence[bool]) -> Any:
         """The states of several groupings ``R`` (s, k, n)."""
         return [self.start(X, one, unit, s) for one, s in zip(R, shrink, strict=True)]
 
     def for_missing(self, state: State) -> tuple[Component, Any]:
-        """The same mixture as it sees rows with missing values."""
+        """The same mixture, in the form for rows with missing values."""
         return self, state
 
     def in_batches(self) -> Component:
@@ -90,12 +92,12 @@ class Component(ABC):
         return self
 
     def ready(self, state: State) -> Any:
-        """What a pass over the rows needs of a state, made once for all blocks."""
+        """Quantities of a state needed in a pass, computed once for all blocks."""
         return state
 
     @abstractmethod
     def summarize(self, block: Array, weights: Weights, ready: Ready, given: Weights = None) -> Any:
-        """Statistics of a block, by its own memberships or by ``given`` ones (b, k)."""
+        """Statistics of a block, for its own or for ``given`` memberships (b, k)."""
 
     @abstractmethod
     def update(self, stats: Stats, state: State) -> Any:
@@ -103,7 +105,7 @@ class Component(ABC):
 
     @abstractmethod
     def logits(self, block: Array, ready: Ready) -> Any:
-        """log( pi_j f_j(x_i) ) (k, b) of a block, to be overwritten."""
+        """log( pi_j f_j(x_i) ) (k, b) of a block; the array may be overwritten."""
 
     def posterior(self, block: Array, ready: Ready) -> tuple[Any, Any]:
         """Memberships (b, k) and log-densities (b,) of a block."""
@@ -115,11 +117,11 @@ class Component(ABC):
         return 0.0
 
     def uncounted(self, state: State) -> float:
-        """Part of the objective that does not count where maxima are compared."""
+        """Part of the objective that is ignored when maxima are compared."""
         return 0.0
 
     def unpack(self, vector: np.ndarray, like: State) -> Any:
-        """The state that ``pack`` made a vector of."""
+        """The state that ``pack`` turned into a vector."""
         raise NotImplementedError
 
     def whole(self, rows: Rows, linked: LinkedRows | None) -> Any:
@@ -131,11 +133,11 @@ class Component(ABC):
         """Number of free parameters."""
 
     def is_impossible(self, count: float) -> bool:
-        """Whether so many objects are too few, wherever a fit would end."""
+        """Whether this number of objects is too small for any result of a fit."""
         return False
 
     def failure(self, state: State, count: float) -> str:
-        """Why a state of ``count`` objects must not be chosen, or "" if it may."""
+        """Why a state for ``count`` objects must not be chosen, or ""."""
         return ""
 
     def is_sound(self, state: State, count: float) -> bool:
@@ -143,7 +145,7 @@ class Component(ABC):
         return not self.failure(state, count)
 
     def is_flat(self, state: State) -> bool:
-        """Whether a cluster has no width in some direction: no step widens it again."""
+        """Whether a cluster has no width in some direction, which no step can change."""
         return False
 
     def has_small(self, state: State, count: float) -> bool:
@@ -155,11 +157,11 @@ class Component(ABC):
         """One object, in the units of the data, from the cluster of each label."""
 
     def doubt(self, state: State, count: float) -> float:
-        """Twice the log-likelihood that a state owes to thin clusters of few objects."""
+        """Twice the log-likelihood that a state gains from thin clusters of few objects."""
         return 0.0
 
     def ordered(self, state: State) -> Any:
-        """The same clusters, the largest first; of equal ones the first by its parameters."""
+        """The same clusters, largest first; ties are sorted by parameters."""
         keys = [part.reshape(len(part), -1).T for part in state[1:] if np.ndim(part)]
         order = np.lexsort([*np.concatenate(keys)[::-1], -np.round(state[0], 6)])
         return self.permuted(state, order)
@@ -171,10 +173,10 @@ class Component(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """Log-likelihood (with a prior: log posterior) of mixtures on rows, and how EM climbs it.
+    """Log-likelihood (with a prior: log posterior) of mixtures on rows, and its maximisation by EM.
 
-    ``total`` is the weight of all rows, ``count`` the number of objects: copies where weights are
-    whole numbers. The first column of the rows holds weights, the second 0 for linked rows.
+    ``total`` is the weight of all rows and ``count`` the number of objects (copies, if weights are
+    whole numbers). The first column of the rows holds weights, the second is 0 for linked rows.
     """
 
     component: Component
@@ -182,7 +184,7 @@ class Likelihood:
     total: float
     count: float
     linked: LinkedRows | None = None
-    log_volume: float = 0.0  # what the log-likelihood gains by the change of coordinates
+    log_volume: float = 0.0  # change of the log-likelihood by the change of coordinates
 
     def sum(self, state: State) -> Any:
         """Statistics of all rows at a state; their objective is the log-likelihood."""
@@ -200,21 +202,22 @@ class Likelihood:
         return add(stats, own._replace(objective=value))
 
     def _couple(self, ready: Ready) -> tuple[np.ndarray, float]:
-        """Memberships (m, k) of linked rows, and their part of the log-likelihood."""
+        """Memberships (m, k) of linked rows, and their contribution to the log-likelihood."""
         assert self.linked is not None
         logits = self.component.logits
         return self.linked.couple(lambda b: to_numpy(logits(b, ready)).T.astype(np.float64))
 
     def step(self, state: State) -> tuple[Any, float]:
-        """One step of EM, and the objective of the state that went in."""
+        """One EM step, and the objective of the state before it."""
         stats = self.sum(state)
         objective = stats.objective + self.component.log_prior(state)
         return self.component.update(stats, state), objective
 
     def run(self, state: State, max_iter: int, tol: float, *, sound: bool = False) -> loop.Run:
-        """Accelerated EM until a step gains less than ``tol`` for each unit of weight; where the
-        end must be ``sound``, no further than to a cluster that has collapsed for good."""
-        # A smaller gain for each object is rounding alone.
+        """Accelerated EM until a step gains less than ``tol`` per unit of weight. With ``sound``,
+        it stops as soon as a cluster has collapsed for good.
+        """
+        # A smaller gain per object is only rounding.
         tol = max(tol, 2e-6 if "float32" in str(self.rows.dtype) else 1e-13)
         whole = self._whole
         if whole is not None:
@@ -225,7 +228,7 @@ class Likelihood:
         return climb(self.step, state, pack, unpack, larger=True, lost=lost, **limits)
 
     def steps(self, state: State, n_steps: int) -> tuple[Any, float]:
-        """The state after some plain steps, and the objective one step before the end."""
+        """The state after some plain EM steps, and the objective one step before the end."""
         if self._whole is not None:
             run = self._whole.run(state, n_steps, -1.0)
             return run.state, float(run.objective)
@@ -252,7 +255,8 @@ class Likelihood:
 
     def rating(self, state: State) -> tuple[float, float]:
         """The log-likelihood without the change of coordinates, and the sum of the logarithms of
-        every object's largest membership, both weighted."""
+        the largest memberships, both weighted.
+        """
         if self._whole is not None:
             return self._whole.levels(state)
         posterior, ready = self.component.posterior, self.component.ready(state)
@@ -270,10 +274,11 @@ class Likelihood:
 
 
 class ModelCandidate(NamedTuple):
-    """One setting that was tried: criteria (lower is better), or NaN and why it failed.
+    """A setting that was tried, with its criteria (lower is better), or NaN and the reason of
+    failure.
 
-    ``setting`` has the number of clusters and, in some models, a shape: a family of covariances or
-    a number of factors.
+    ``setting`` has the number of clusters and, in some models, a shape (a covariance family or a
+    number of factors).
     """
 
     setting: dict[str, Any]
@@ -291,26 +296,26 @@ class ModelCandidate(NamedTuple):
 
     @property
     def covariance_type(self) -> str:
-        """Family of the covariances, "" in models that have none."""
+        """Family of the covariances; "" in models without families."""
         return str(self.setting.get("covariance_type", ""))
 
     @property
     def shape(self) -> str:
-        """What the setting says beside the number of clusters, in words."""
+        """The settings other than the number of clusters, in words."""
         others = {key: value for key, value in self.setting.items() if key != "n_clusters"}
         if set(others) <= {"covariance_type"}:
             return self.covariance_type or "all"
         return ", ".join(f"{key} {value}" for key, value in others.items())
 
     def failed(self, reason: str) -> ModelCandidate:
-        """The same setting without criteria, so that it neither wins nor has a probability."""
+        """The same setting without criteria, so that it neither wins nor gets a probability."""
         return self._replace(bic=_NAN, icl=_NAN, aic=_NAN, log_likelihood=_NAN, reason=reason)
 
 
 class ModelSearch(Sequence[ModelCandidate]):
     """The candidates of a search in the order they were tried; prints as a table like mclust's.
 
-    ``criterion`` is what was minimised, ``n_objects`` how many objects all were compared on.
+    ``criterion`` was minimised; all candidates were compared on ``n_objects`` objects.
     """
 
     def __init__(
@@ -326,12 +331,12 @@ class ModelSearch(Sequence[ModelCandidate]):
         return len(self.candidates)
 
     def best(self, n: int = 3) -> list[ModelCandidate]:
-        """The ``n`` best candidates, best first; equal ones by their number of parameters."""
+        """The ``n`` best candidates, best first; ties are sorted by number of parameters."""
         sound = [row for row in self.candidates if np.isfinite(self._value(row))]
         return sorted(sound, key=lambda row: (self._value(row), row.n_parameters))[:n]
 
     def table(self) -> tuple[list[int], list[str], np.ndarray]:
-        """Sizes, shapes, and the criterion (sizes, shapes), NaN where a fit failed."""
+        """Sizes, shapes, and the criterion (sizes, shapes), NaN if a fit failed."""
         sizes = sorted({row.n_clusters for row in self.candidates})
         shapes = list(dict.fromkeys(row.shape for row in self.candidates))
         values = np.full((len(sizes), len(shapes)), np.nan)
@@ -340,7 +345,7 @@ class ModelSearch(Sequence[ModelCandidate]):
         return sizes, shapes, values
 
     def best_of_each(self) -> dict[int, ModelCandidate]:
-        """For every number of clusters the best candidate, a failed one if all failed."""
+        """For every number of clusters the best candidate (a failed one if all failed)."""
         best: dict[int, ModelCandidate] = {}
         for row in sorted(self.candidates, key=lambda row: row.n_clusters):
             held = best.setdefault(row.n_clusters, row)
@@ -372,7 +377,7 @@ class ModelSearch(Sequence[ModelCandidate]):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fitted candidate: its criteria, how it sees data, and where EM ended."""
+    """A fitted candidate: its criteria, its likelihood, and where EM ended."""
 
     candidate: ModelCandidate
     likelihood: Likelihood
@@ -380,7 +385,7 @@ class Fit:
 
     @classmethod
     def of(cls, likelihood: Likelihood, run: loop.Run, *, keep_order: bool = False) -> Fit:
-        """Rate a run; a collapsed cluster is a failure and says so."""
+        """The rated run; a collapsed cluster counts as a failure, with the reason."""
         component = likelihood.component
         if not keep_order:
             run = run._replace(state=component.ordered(run.state))
@@ -396,9 +401,9 @@ class Fit:
         return cls(candidate.failed(reason) if reason else candidate, likelihood, run)
 
     def value(self, criterion: str) -> float:
-        """A criterion, NaN where the candidate failed."""
+        """A criterion of the candidate, NaN if it failed."""
         return float(getattr(self.candidate, criterion))
 
     def doubt(self) -> float:
-        """Twice the log-likelihood that the fit owes to thin clusters of few objects."""
+        """Twice the log-likelihood that the fit gains from thin clusters of few objects."""
         return self.likelihood.component.doubt(self.run.state, self.likelihood.count)

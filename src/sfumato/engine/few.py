@@ -1,18 +1,18 @@
-"""The number of clusters of a few objects, too few for densities to be compared.
+"""The number of clusters for few objects, too few to compare densities.
 
     z_k = ( mean log W_k - log W_k ) / deviation
 
-W_k: scatter within k clusters of Ward's tree relative to the scatter of all; mean and deviation are
-those of uniform objects in the box around the principal axes (the gap statistic of Tibshirani,
-Walther and Hastie 2001, standardised). There are clusters where the largest z exceeds what it is in
-95 of 100 uniform clouds, and also in 95 of 100 skewed clouds of one group, whose axes have gamma
-distributions: the long tail of one group is far from the rest as well. Their number is the one
-whose last split lowers log W most beyond what it does in uniform clouds (largest z would split the
-45 flowers of a third of iris into 9, this into 2). Of 12 to 49 objects in 1 to 5 dimensions it cut
-0.2 % of normal, 1.5 % of uniform, 4 % of exponential and 24 % of log-normal noise (480 draws each;
-without the skewed clouds 10 % and 45 % of the latter two). ``skewed`` was chosen on exponential
-noise, groups eight deviations apart and iris, of other draws; the rule for the number on the latter
-two.
+W_k is the scatter within k clusters of Ward's tree relative to the total scatter; mean and
+deviation are those of uniform objects in the box around the principal axes (the gap statistic of
+Tibshirani, Walther and Hastie 2001, standardised). There are clusters if the largest z exceeds that
+of 95 of 100 uniform clouds, and also of 95 of 100 skewed clouds of one group, whose axes have gamma
+distributions: the long tail of a single group is also far from the rest. The number of clusters is
+the one whose last split lowers log W most beyond uniform clouds (the largest z would split 45
+flowers, a third of iris, into 9; this rule into 2). With 12 to 49 objects in 1 to 5 dimensions, it
+split 0.2 % of normal, 1.5 % of uniform, 4 % of exponential and 24 % of log-normal noise (480 draws
+each; without the skewed clouds 10 % and 45 % of the latter two). ``skewed`` was chosen on other
+draws of exponential noise, of groups eight deviations apart and of iris; the rule for the number on
+the latter two.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from .structure import LEVEL
 
 
 class Tuning(NamedTuple):
-    """What few objects are compared with (docs/thresholds.md)."""
+    """Constants of the comparison of few objects (docs/thresholds.md)."""
 
-    draws: int = 99  # clouds: a level of 0.05 exactly
-    # Times the skewness of few objects, which lies below that of what they come from; at least
-    # nearly normal, at most exponential.
+    draws: int = 99  # clouds, for a level of exactly 0.05
+    # Factor on the skewness of few objects, which underestimates that of their distribution; at
+    # least nearly normal, at most exponential.
     skewed: float = 1.5
     least_skewed: float = 0.1
     most_skewed: float = 2.0
-    objects: int = 5  # least mean number of objects in a cluster
-    most: int = 20  # clusters
+    objects: int = 5  # smallest mean number of objects in a cluster
+    most: int = 20  # largest number of clusters
 
 
 TUNING = Tuning()
 
 
 def few_scores(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
-    """Scores of 1, 2, ... clusters: by how much more the last split lowers log W than in noise.
+    """Scores of 1, 2, ... clusters: how much more the last split lowers log W than in noise.
 
-    One cluster has score zero, and is the only one with a score where nothing is beyond noise.
+    One cluster has score zero; if nothing is beyond noise, only this score is returned.
     """
     X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
     if weights is not None:
@@ -67,7 +67,7 @@ def few_scores(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
 def _beside(
     S: np.ndarray, largest: int, draw: Callable[[np.random.Generator], np.ndarray]
 ) -> tuple[np.ndarray, bool]:
-    """By how much log W lies below that of the clouds drawn, and whether beyond 95 of 100."""
+    """Difference of log W to that of drawn clouds, and whether it exceeds 95 of 100 of them."""
     rng = np.random.default_rng(0)
     null = np.array([_scatter(draw(rng), largest) for _ in range(TUNING.draws)])
     mean, deviation = null.mean(axis=0), np.maximum(null.std(axis=0, ddof=1), 1e-12)
@@ -78,11 +78,11 @@ def _beside(
 
 
 def _skewed_clouds(S: np.ndarray) -> Callable[[np.random.Generator], np.ndarray]:
-    """Draws clouds of one group with the deviations and about the skewness of the axes."""
+    """A function that draws one-group clouds with the deviations and skewness of the axes."""
     deviation = S.std(axis=0)
     unit = S / np.maximum(deviation, np.finfo(float).tiny)
     skewness = np.abs(np.mean(unit**3, axis=0))
-    # The gamma distribution of shape 4 / g^2 has skewness g; its sign does not change scatter.
+    # The gamma distribution of shape 4 / g^2 has skewness g; the sign does not affect scatter.
     wider = np.clip(TUNING.skewed * skewness, TUNING.least_skewed, TUNING.most_skewed)
     shape = 4.0 / wider**2
     scale = deviation / np.sqrt(shape)
@@ -90,21 +90,22 @@ def _skewed_clouds(S: np.ndarray) -> Callable[[np.random.Generator], np.ndarray]
 
 
 def number_of_few(X: Any, weights: np.ndarray | None = None) -> int:
-    """The number of clusters of a few objects; a warning where it is one."""
-    step = max(1, X.shape[0] // 1000)  # many objects are copies here
+    """The number of clusters of a few objects; warns if it is one."""
+    step = max(1, X.shape[0] // 1000)  # many objects must be copies here
     scores = few_scores(X[::step], None if weights is None else weights[::step])
     found = int(np.argmax(scores)) + 1
     if found == 1 < X.shape[0]:
         warn(
-            f"{X.shape[0]} objects lie no closer in clusters than noise would: one cluster is the "
-            "answer"
+            f"{X.shape[0]} objects are no closer to each other in clusters than noise would be: "
+            "one cluster is the answer"
         )
     return found
 
 
 def _principal(X: np.ndarray) -> np.ndarray:
-    """Objects on their principal axes, in units of the largest reach; missing values in the
-    middle."""
+    """Objects on their principal axes, scaled to the largest extent; missing values are set to the
+    mean.
+    """
     seen = ~np.isnan(X)
     X = X / max(float(np.abs(X[seen]).max(initial=0.0)), np.finfo(float).tiny)
     mean = np.where(seen, X, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
@@ -117,6 +118,6 @@ def _principal(X: np.ndarray) -> np.ndarray:
 
 
 def _scatter(S: np.ndarray, largest: int) -> np.ndarray:
-    """Logarithms of the share of the scatter within 2, ..., ``largest`` clusters."""
+    """Log shares of the scatter within 2, ..., ``largest`` clusters."""
     within = np.append(np.cumsum(linkage(S, "ward")[:, 2] ** 2)[::-1], 0.0)
     return np.log(np.maximum(within[1:largest] / within[0], 1e-12))

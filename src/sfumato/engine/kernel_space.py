@@ -1,4 +1,4 @@
-"""The space of a kernel: objects as rows F with F F' = K, known and new ones."""
+"""The feature space of a kernel: objects as rows F with F F' = K, also for new objects."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from ..similarity import gaussian
 
 
 class KernelSpace(NamedTuple):
-    """Rows by their kernel f(X, Y) with the known objects, which a projection (n, r) turns into
-    coordinates."""
+    """The kernel f(X, Y) with the known objects, and a projection (n, r) that turns its values into
+    coordinates.
+    """
 
     function: Callable[..., Any]
     known: Any
@@ -23,7 +24,7 @@ class KernelSpace(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, function: Any, name: str, width: float) -> tuple[KernelSpace, np.ndarray]:
-        """The space of the objects ``X``, and their rows (n, r) in it.
+        """The space of the objects ``X``, and their coordinates (n, r).
 
         ``function`` is a kernel or "gaussian", whose bandwidth is ``width`` times the root mean
         square distance of the objects to their mean.
@@ -48,7 +49,7 @@ class KernelSpace(NamedTuple):
         return cls(function, X.copy(), projection), F
 
     def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (n, r) of new objects, and the squared distance (n,) of each from the space."""
+        """Coordinates (n, r) of new objects, and squared distances (n,) to the space."""
         F = np.asarray(self.function(X, self.known), dtype=np.float64) @ self.projection
         singly = (X[i : i + 1] for i in range(X.shape[0]))
         own = np.array([float(np.asarray(self.function(x, x)).ravel()[0]) for x in singly])
@@ -56,10 +57,13 @@ class KernelSpace(NamedTuple):
 
 
 def embed(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """F (n, r) with F F' = K as far as K is positive, and P (n, r): rows of K times P are of F."""
+    """F (n, r) with F F' = K (positive part), and P (n, r) from rows of K to rows of F."""
     values, vectors = waited(np.linalg.eigh, (K + K.T) / 2)
     good = values > 1e-10 * max(float(values[-1]), np.finfo(float).tiny)
-    if not good.any():  # all objects in one place
+    if not good.any():  # all objects are equal
         return np.zeros((len(K), 1)), np.zeros((len(K), 1))
     root = np.sqrt(values[good])
-    return vectors[:, good] * root, vectors[:, good] / root
+    F = vectors[:, good] * root
+    flat = np.ptp(F, axis=0) <= 1e-12 * np.abs(F).max()  # rounding is no distance
+    F[:, flat] = F[0, flat]
+    return F, vectors[:, good] / root

@@ -1,16 +1,17 @@
-"""Levels: the same soft clustering, coarser and finer, nested.
+"""Levels: nested soft clusterings, coarser and finer than the fitted one.
 
 Coarser: the two clusters r and s with the largest soft overlap
 
     u_r'u_s / (|u_r| |u_s|)
 
-become one, again and again, so memberships at a level are sums of columns of the next finer one.
+are merged repeatedly, so memberships at a level are sums of columns of the next finer one.
 Finer: every cluster s of a finer fit, with memberships v, is a part of the cluster r of the answer
 with which it overlaps most, and the memberships of r are divided among its parts,
 
     u_is = u_ir v_is / sum of v_is' over the parts s' of r,
 
-by the sizes of the parts where all v are zero. So the answer itself is one of the levels.
+in proportion to the sizes of the parts if all v are zero. So the answer itself is one of the
+levels.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ from ..array.types import ArrayLike
 from ..array.validation import check_number
 from .numbers import eigengap, misfit, noise_level, penalized_eigengap
 
-TIE = 1e-9  # overlaps that differ by less are equal: rounding must not choose among them
+TIE = 1e-9  # overlaps that differ by less are equal, so that rounding does not decide
 
 
 class Level(NamedTuple):
     """One of the nested soft clusterings of a fitted model.
 
     ``parents[s]`` is the column at this level of column s of the finest level. A level is ``shown``
-    if its score is a local maximum above that of noise; the answer itself where none is.
+    if its score is a local maximum above that of noise; if there is none, the answer itself is
+    shown.
     """
 
     n_clusters: int
@@ -46,9 +48,9 @@ class Level(NamedTuple):
 class Refinement(NamedTuple):
     """A finer fit within the clusters of the answer.
 
-    Column s of the finest level is a part of column ``parents[s]`` of the answer, as large as
-    ``columns[s]`` of the finer ``model`` says; -1 where the whole cluster is its only part.
-    ``shares`` are the shares of the parts in the sizes of their clusters.
+    Column s of the finest level is a part of column ``parents[s]`` of the answer, taken from
+    ``columns[s]`` of the finer ``model`` (-1 if the cluster has only one part). ``shares`` are the
+    sizes of the parts, relative to their clusters.
     """
 
     model: Any
@@ -71,7 +73,9 @@ class Refinement(NamedTuple):
 
 
 def regroup(U: Any, parents: ArrayLike) -> Any:
-    """Memberships whose column ``parents[s]`` is the sum of those columns s of U."""
+    """Memberships in merged clusters: column r is the sum of the columns s with ``parents[s] ==
+    r``.
+    """
     place = np.asarray(parents)
     sums = np.zeros((place.size, int(place.max()) + 1))
     sums[np.arange(place.size), place] = 1.0
@@ -81,8 +85,9 @@ def regroup(U: Any, parents: ArrayLike) -> Any:
 def merged(
     products: np.ndarray, within: ArrayLike | None = None, noise: bool = False
 ) -> list[np.ndarray]:
-    """For K, K - 1, ... clusters the column of each of K columns, from their products U'U (K, K).
-    Columns of one cluster ``within`` merge before others; a last one of ``noise`` never does."""
+    """Maps of K columns to K, K - 1, ... clusters, from their products U'U (K, K). Columns of one
+    cluster ``within`` merge before others; a last column of ``noise`` never does.
+    """
     G = np.array(products, dtype=np.float64)
     group = np.arange(len(G)) if within is None else np.asarray(within)
     maps = [np.arange(len(G))]
@@ -99,7 +104,7 @@ def merged(
 
 
 def _most_alike(G: np.ndarray, group: np.ndarray, noise: bool) -> tuple[int, int]:
-    """The pair r < s of columns with the largest overlap; of equal pairs the first."""
+    """The pair r < s of columns with the largest overlap; the first one in a tie."""
     size = np.sqrt(np.maximum(G.diagonal(), 0.0))
     empty = size == 0
     size = np.where(empty, 1.0, size)
@@ -114,13 +119,15 @@ def _most_alike(G: np.ndarray, group: np.ndarray, noise: bool) -> tuple[int, int
 
 
 def refine(model: Any, U: Any, V: Any, weights: np.ndarray | None, noise: bool) -> Refinement:
-    """Which clusters of a finer ``model``, with memberships V, are parts of those of U."""
+    """Refinement that says which clusters of a finer ``model``, with memberships V, are parts of
+    U's.
+    """
     cross, own = products(U, V, weights), products(V, V, weights).diagonal()
     k = cross.shape[0]
     overlap = cross / np.sqrt(np.where(own > 0, own, 1.0))
     diagonal = products(U, U, weights).diagonal()
     overlap /= np.sqrt(np.where(diagonal > 0, diagonal, 1.0))[:, None]
-    if noise:  # which is a part of noise, and of nothing else
+    if noise:  # noise is a part of noise, and of nothing else
         overlap[-1, :], overlap[:-1, -1], overlap[-1, -1] = -1.0, -1.0, 1.0
     parent = np.argmax(overlap >= overlap.max(axis=0) - TIE, axis=0)
     alone = np.setdiff1d(np.arange(k), parent)
@@ -136,7 +143,7 @@ def refine(model: Any, U: Any, V: Any, weights: np.ndarray | None, noise: bool) 
 
 
 def products(U: Any, V: Any, weights: np.ndarray | None) -> np.ndarray:
-    """U'V in double precision, with the weights of the objects."""
+    """U'V in double precision, weighted by object."""
     xp = namespace(U)
     U, V = (xp.astype(part, xp.float64) for part in (U, V))
     weighted = V if weights is None else V * asarray_like(weights, V)[:, None]
@@ -144,7 +151,7 @@ def products(U: Any, V: Any, weights: np.ndarray | None) -> np.ndarray:
 
 
 def sizes(U: Any, weights: np.ndarray | None) -> np.ndarray:
-    """Sums (k,) of the columns of U, with the weights of the objects."""
+    """Sums (k,) of the columns of U, weighted by object."""
     xp = namespace(U)
     return products(xp.ones_like(U[:, :1]), U, weights)[0]
 
@@ -173,7 +180,7 @@ class Leveled:
     memberships_: Any
     _has_noise: Callable[[], bool]
     _check_fitted: Callable[[], None]
-    _fitted_to_: dict[str, Any]  # the arguments of ``fit``; not in a saved model
+    _fitted_to_: dict[str, Any]  # the arguments of ``fit``; not saved with a model
     _levels_: tuple[Level, ...]
 
     @property
@@ -194,7 +201,7 @@ class Leveled:
         ----------
         n_clusters : int
             One of the numbers in ``levels_``. Memberships in fewer clusters are sums of those in
-            more.
+            more clusters.
 
         Returns
         -------
@@ -226,7 +233,7 @@ class Leveled:
         return regroup(fine, self._parts(found)[largest - n_clusters])
 
     def _new_at(self, U: Any, n_clusters: int | None, X: Any, **given: Any) -> Any:
-        """Memberships U of the new objects X at another level; U itself where none is named."""
+        """Memberships U of the new objects X at another level; U itself if none is given."""
         return self._at_level(U, n_clusters, lambda finer: finer.model.predict_proba(X, **given))
 
     def _all_levels(self) -> tuple[Level, ...]:
@@ -243,7 +250,7 @@ class Leveled:
         return tuple(Level(n, scores.get(n, 0.0), n in shown, place) for n, place in places.items())
 
     def _coarser(self) -> list[np.ndarray]:
-        """For n_clusters_, n_clusters_ - 1, ... clusters the column of each column."""
+        """Maps of the columns to n_clusters_, n_clusters_ - 1, ... clusters."""
         if not hasattr(self, "_coarser_"):
             U = self.memberships_
             sums = products(U, U, self._object_masses())
@@ -251,21 +258,21 @@ class Leveled:
         return self._coarser_
 
     def _finer(self) -> Refinement | None:
-        """The finer fit; None where the evidence supports none, or is no longer there."""
+        """The finer fit; None if the data support none, or are no longer available."""
         if not hasattr(self, "_finer_") and hasattr(self, "_fitted_to_"):
             U, noise = self.memberships_, self._has_noise()
             n_clusters, found = self._finest(), None
             if n_clusters + noise > U.shape[1]:
                 model: Any = clone(self).set_params(n_clusters=n_clusters)
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # the answer itself has warned
+                    warnings.simplefilter("ignore")  # the answer itself has already warned
                     model.fit(**self._fitted_to_)
                 found = refine(model, U, model.memberships_, self._object_masses(), noise)
             self._finer_: Refinement | None = found
         return getattr(self, "_finer_", None)
 
     def _parts(self, finer: Refinement) -> list[np.ndarray]:
-        """For F, F - 1, ..., n_clusters_ clusters the column of each of the F finest columns."""
+        """Maps of the F finest columns to F, F - 1, ..., n_clusters_ clusters."""
         if not hasattr(self, "_parts_"):
             U = finer.memberships(self.memberships_, finer.model.memberships_)
             sums = products(U, U, self._object_masses())
@@ -273,38 +280,39 @@ class Leveled:
         return self._parts_[: len(finer.parents) - self.memberships_.shape[1] + 1]
 
     def _finest(self) -> int:
-        """The number of the fit, or a larger one whose score is a maximum above that of noise."""
+        """The number of the fit, or a larger one whose score is a local maximum above noise."""
         own = self.memberships_.shape[1] - self._has_noise()
-        if getattr(self, "init", None) is not None:  # memberships in so many clusters were given
+        if getattr(self, "init", None) is not None:  # memberships were given for this number
             return own
         return max([own, *local_maxima(self._level_scores(), self._noise())])
 
     def _level_scores(self) -> Mapping[int, float]:
-        """Scores of numbers of clusters by the evidence of the model; empty where it has none."""
+        """Scores of numbers of clusters by the model's evidence; empty if it has none."""
         return {}
 
     def _object_masses(self) -> np.ndarray | None:
-        """Weights of the fitted objects, None if all are one."""
+        """Weights of the fitted objects; None if all are one."""
         given = getattr(self, "_fitted_to_", {}).get("sample_weight")
         return None if given is None else np.asarray(given, dtype=np.float64).ravel()
 
     def _noise(self) -> float:
-        """The score up to which a number of clusters may be noise."""
+        """Score up to which a number of clusters may be noise."""
         masses = self._object_masses()
         return noise_level(len(self.memberships_) if masses is None else float(masses.sum()))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the evidence. Finer levels go along where they were looked at before."""
+        """The state without the data. Finer levels are saved if they were computed before."""
         U = getattr(self, "memberships_", None)
         if isinstance(U, np.ndarray) and not hasattr(self, "_coarser_"):
-            self._coarser()  # for which the weights of the objects are needed
+            self._coarser()  # needs the weights of the objects
         state: Any = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_fitted_to_"}
 
 
 def local_maxima(scores: Mapping[int, float], least: float = 0.0) -> set[int]:
-    """Numbers of clusters whose score is above ``least`` and that of the number before, and not
-    below that of the next."""
+    """Numbers of clusters whose score is above ``least`` and above that of the previous number, and
+    not below that of the next.
+    """
     numbers = sorted(scores)
     values = np.array([-np.inf, *(scores[n] for n in numbers), -np.inf])
     best = (values[1:-1] > values[:-2]) & (values[1:-1] >= values[2:])

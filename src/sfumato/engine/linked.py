@@ -1,25 +1,25 @@
-"""Memberships of rows that the user linked, in models whose rows are independent given parameters.
+"""Memberships of linked rows, in models whose rows are independent given the parameters.
 
-Rows that must be together are a unit with one label; the label z of a unit has the log-probability
+Must-linked rows form a unit with one label. The label z of a unit has the log-probability
 
     log p(z) = sum of log p(x_i, z) over its rows  +  sum over linked units of pull [z = z']  + c
 
-with a pull above zero together and below zero apart. Units joined by pulls are a piece; a unit of
-known label only adds to the log-probabilities of those that it pulls. The marginals of a piece are
-exact as long as its labels have few joint states; beyond, mean field from a greedy labelling, the
-surest unit first.
+where a positive pull means together and a negative one apart. Units connected by pulls form a
+piece; a unit with a known label only changes the log-probabilities of the units it pulls. Marginals
+of a piece are exact if its labels have few joint states; otherwise they are a mean-field
+approximation from a greedy labelling, most certain unit first.
 
-``keep_links`` gives memberships under which every link without a weight is kept, wherever labels
-can keep them all. Units that must be apart are neighbours in a graph, of which every connected
-piece is coloured by itself: labels z maximise
+``keep_links`` gives memberships that satisfy every link without a weight, if labels can satisfy
+them all. Units that must be apart are neighbours in a graph, and every connected piece of it is
+coloured separately: labels z maximise
 
     sum over units of log u_a(z_a)     subject to  z_a != z_b  for neighbours a and b
 
-Finding any such labels is hard in the worst case (colouring a graph), so the search tries the unit
-with the fewest labels left first (Brelaz 1979) and goes back at most ``MOST_TRIALS`` times; then
-two labels are exchanged along chains of neighbours (Kempe 1879) while that raises the sum. No unit
-would then change its label alone: its memberships given the labels of its neighbours, which are its
-own without the labels that these have, agree with the labels.
+Graph colouring is hard in the worst case, so the search takes the unit with the fewest possible
+labels first (Brelaz 1979) and backtracks at most ``MOST_TRIALS`` times. Then two labels are
+exchanged along chains of neighbours (Kempe 1879) as long as that raises the sum. After that no unit
+would change its label alone: its memberships, without the labels of its neighbours, agree with its
+label.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from ..data.constraints import Known, symmetric
 from ..numerics.operators import like
 from ..numerics.simplex import softmax
 
-HARD = 1e6  # pull, in nats, of a pair without a weight: no likelihood of a few objects outweighs it
-MOST_STATES = 4096  # joint states of a piece that are enumerated
-MOST_TRIALS = 20_000  # labels that a search through one piece tries
-LEAST = 1e-300  # membership that counts as none: its logarithm is a number
+HARD = 1e6  # pull, in nats, of a link without a weight; outweighs the likelihood of a few objects
+MOST_STATES = 4096  # largest number of joint states of a piece to enumerate
+MOST_TRIALS = 20_000  # labels tried in a search through one piece
+LEAST = 1e-300  # smaller memberships count as none; its logarithm is finite
 
 
 class Linked(NamedTuple):
@@ -61,7 +61,7 @@ class Linked(NamedTuple):
 
     @classmethod
     def of(cls, known: Known, hard: float = HARD) -> Linked | None:
-        """The linked rows of what is known; None without any. ``hard`` pulls where no weight is."""
+        """The linked rows of the constraints, or None; ``hard`` is the default pull."""
         if known.links is None:
             return None
         n = known.component.size if known.component is not None else int(known.links.max()) + 1
@@ -78,7 +78,7 @@ class Linked(NamedTuple):
         at = np.searchsorted(rows, pairs)
         pull = np.nan_to_num(np.empty(0) if known.weights is None else known.weights, nan=-hard)
         ends = unit[at]
-        first = of_unit[ends[:, 0]] < 0  # the end that is pulled; either one if both are known
+        first = of_unit[ends[:, 0]] < 0  # the pulled end; either one if both labels are known
         here, there = np.where(first, *ends.T), np.where(first, *ends.T[::-1])
         known_end = of_unit[there] >= 0
         told = (here[known_end], of_unit[there[known_end]], pull[known_end])
@@ -92,7 +92,7 @@ class Linked(NamedTuple):
         return cls(rows, unit, of_unit, matrix, pieces, units)
 
     def of_units(self, values: np.ndarray) -> np.ndarray:
-        """Sums (u, k) of the values (m, k) of the rows of every unit."""
+        """Sums (u, k) of the values (m, k) over the rows of every unit."""
         total = np.zeros((self.labels.size, values.shape[1]))
         np.add.at(total, self.unit, values)
         return total
@@ -100,7 +100,7 @@ class Linked(NamedTuple):
     def couple(self, logits: np.ndarray, weights: Weights = None) -> tuple[np.ndarray, float]:
         """Memberships (m, k) of the rows, and the logarithm of the sum over all their labels.
 
-        ``logits`` (m, k) are log p(x_i, z); weights (m,) multiply them: copies of a linked row
+        ``logits`` (m, k) are log p(x_i, z), multiplied by the weights (m,): copies of a linked row
         share its label.
         """
         A = self.of_units(logits if weights is None else weights[:, None] * logits)
@@ -118,14 +118,14 @@ class Linked(NamedTuple):
 
 
 class LinkedRows(NamedTuple):
-    """Linked rows of the data as a model sees them, with their weights as only column."""
+    """Linked rows of the data in the form of a model, with their weights as the only column."""
 
     links: Linked
     rows: Rows
 
     @classmethod
     def of(cls, known: Known, X: Any, weights: Weights) -> LinkedRows | None:
-        """The linked ones of the rows of ``X`` with weights (n,); None without any."""
+        """The linked rows of ``X`` with weights (n,); None if there are none."""
         links = Linked.of(known)
         if links is None:
             return None
@@ -139,16 +139,16 @@ class LinkedRows(NamedTuple):
 
     @property
     def weights(self) -> np.ndarray:
-        """Weights (m,)."""
+        """Weights (m,) of the linked rows."""
         return self.rows.columns[0]
 
     @property
     def labels(self) -> np.ndarray:
-        """Known clusters (m,), -1 where unknown."""
+        """Known clusters (m,), -1 if unknown."""
         return self.links.labels[self.links.unit]
 
     def free(self, n: int) -> np.ndarray:
-        """0 for the linked ones of ``n`` rows, 1 for the others."""
+        """Indicator (n,): 0 for linked rows, 1 for the others."""
         found = np.ones(n)
         found[self.links.rows] = 0.0
         return found
@@ -159,7 +159,7 @@ class LinkedRows(NamedTuple):
         return self.links.of_units(self.weights[:, None] * seen)
 
     def couple(self, logits: Callable[[Any], np.ndarray]) -> tuple[np.ndarray, float]:
-        """``Linked.couple`` with ``logits`` of blocks."""
+        """``Linked.couple``, with ``logits`` given as a function of blocks."""
         return self.links.couple(self.rows.map(lambda block, _: logits(block)), self.weights)
 
     def sum(self, U: np.ndarray, function: Callable[..., Any]) -> Any:
@@ -168,13 +168,13 @@ class LinkedRows(NamedTuple):
 
 
 def free_weights(n: int, weights: Weights, free: Weights) -> np.ndarray:
-    """Weights (n,) of the rows that are ``free`` (1) of links, zero for the others (0)."""
+    """Weights (n,) of rows that are ``free`` of links; zero for linked rows."""
     w = np.ones(n) if weights is None else weights
     return w if free is None else w * free
 
 
 def _mean_field(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
-    """Independent memberships (s, k) nearest to the joint labels, and the bound that they give."""
+    """Mean-field memberships (s, k) of one piece, and the bound that they give."""
     s, k = A.shape
     R = np.zeros((s, k))
     two = np.partition(A, -2, axis=1)[:, -2:] if k > 1 else np.zeros((s, 2))
@@ -192,9 +192,9 @@ def _mean_field(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def keep_links(known: Known, U: np.ndarray) -> np.ndarray:
-    """Memberships (n, k) whose labels keep all links, nearest to ``U``; ``U`` itself if it does.
+    """Memberships (n, k) nearest to ``U`` whose labels satisfy all links; ``U`` itself if it does.
 
-    A piece whose links no labels were found to keep is left as it is.
+    A piece is left unchanged if no labels were found that satisfy its links.
     """
     if known.links is None:
         return U
@@ -202,7 +202,7 @@ def keep_links(known: Known, U: np.ndarray) -> np.ndarray:
     component = np.arange(n) if known.component is None else known.component
     _, first, unit = np.unique(component, return_index=True, return_inverse=True)
     V = U[first]
-    if (V[unit] != U).any():  # rows of a unit that was no object of the model
+    if (V[unit] != U).any():  # rows of a unit without an object in the model
         V = np.zeros_like(V)
         np.add.at(V, unit, U)
         V /= V.sum(axis=1, keepdims=True)
@@ -219,7 +219,7 @@ def keep_links(known: Known, U: np.ndarray) -> np.ndarray:
 def _broken_pieces(
     known: Known, unit: np.ndarray, labels: np.ndarray
 ) -> list[tuple[np.ndarray, list[np.ndarray]]]:
-    """Pieces of units apart in which two neighbours share a label, each with its neighbours."""
+    """Pieces in which neighbours share a label, each with the neighbours of its units."""
     if known.pairs is None or known.weights is None:
         return []
     apart = unit[known.pairs[np.isnan(known.weights)]]
@@ -239,10 +239,10 @@ def _broken_pieces(
 def colouring(
     preference: np.ndarray, beside: list[np.ndarray], labels: np.ndarray
 ) -> np.ndarray | None:
-    """Labels (s,) under which neighbours differ, of a large sum of ``preference`` (s, k).
+    """Labels (s,) under which neighbours differ, with a large sum of ``preference`` (s, k).
 
-    ``beside`` holds the neighbours of every unit; ``labels`` (s,) are known ones, -1 elsewhere.
-    None where there are none, or where the search gave up.
+    ``beside`` holds the neighbours of every unit; ``labels`` (s,) are known labels or -1. None if
+    there is no solution or the search gave up.
     """
     preference = preference.copy()
     known = np.flatnonzero(labels >= 0)
@@ -258,14 +258,14 @@ def colouring(
 
 
 def _first(preference: np.ndarray, beside: list[np.ndarray]) -> np.ndarray | None:
-    """Labels by going through the units, the one with the fewest labels left first, and back."""
+    """Labels by backtracking, always taking the unit with the fewest possible labels."""
     s, k = preference.shape
     ranked = np.argsort(-preference, axis=1, kind="stable")
     two = np.sort(preference, axis=1)[:, -2:]
-    margin = two[:, -1] - two[:, 0]  # infinite where the label is known
+    margin = two[:, -1] - two[:, 0]  # infinite if the label is known
     z = np.full(s, -1)
     taken = np.zeros((s, k), dtype=np.intp) + np.isneginf(preference)
-    stack: list[tuple[int, int]] = []  # units that have a label, and its place in their ranks
+    stack: list[tuple[int, int]] = []  # labelled units, each with the rank of its label
     a, place = _next(z, taken, margin), 0
     for _ in range(MOST_TRIALS + s):
         while place < k and taken[a, ranked[a, place]]:
@@ -287,7 +287,7 @@ def _first(preference: np.ndarray, beside: list[np.ndarray]) -> np.ndarray | Non
 
 
 def _next(z: np.ndarray, taken: np.ndarray, margin: np.ndarray) -> int:
-    """The unit without a label that has the fewest left; of several, the surest."""
+    """The unlabelled unit with the fewest possible labels; the most certain one in a tie."""
     free = np.flatnonzero(z < 0)
     left = (taken[free] == 0).sum(axis=1)
     few = free[left == left.min()]
@@ -295,12 +295,12 @@ def _next(z: np.ndarray, taken: np.ndarray, margin: np.ndarray) -> int:
 
 
 def _exchange(z: np.ndarray, preference: np.ndarray, beside: list[np.ndarray]) -> bool:
-    """Exchange two labels along every chain where that raises the preference; whether any did."""
+    """Whether exchanging labels along a chain raised the preference; changes ``z`` in place."""
     raised = False
     for a in range(len(z)):
         for label in np.argsort(-preference[a], kind="stable"):
             if label == z[a]:
-                break  # the others are worse for the unit; another end of a chain may ask for it
+                break  # the other end of a chain may still need the rest
             chain = _chain(a, int(label), z, beside)
             other = np.where(z[chain] == label, z[a], label)
             gain = preference[chain, other].sum() - preference[chain, z[chain]].sum()
@@ -312,7 +312,7 @@ def _exchange(z: np.ndarray, preference: np.ndarray, beside: list[np.ndarray]) -
 
 
 def _chain(a: int, label: int, z: np.ndarray, beside: list[np.ndarray]) -> np.ndarray:
-    """Units with the label of ``a`` or ``label`` that neighbours of these two connect to it."""
+    """Units with the label of ``a`` or ``label`` that are connected to it through such units."""
     pair, seen, waiting = (z[a], label), {a}, [a]
     while waiting:
         for b in beside[waiting.pop()].tolist():
@@ -323,18 +323,18 @@ def _chain(a: int, label: int, z: np.ndarray, beside: list[np.ndarray]) -> np.nd
 
 
 def _given_neighbours(V: np.ndarray, beside: list[np.ndarray], z: np.ndarray) -> np.ndarray:
-    """Memberships without the labels of the neighbours, divided by their sums."""
+    """Memberships without the labels of the neighbours, normalised."""
     V = V.copy()
     for a, near in enumerate(beside):
         V[a, z[near]] = 0.0
-    # Ties, known labels and units that belonged to their neighbours' clusters only.
+    # Ties, known labels, and units that belonged only to clusters of their neighbours.
     other = (V.argmax(axis=1) != z) | (V.sum(axis=1) < LEAST)
     V[other] = np.eye(V.shape[1], dtype=V.dtype)[z[other]]
     return V / V.sum(axis=1, keepdims=True)
 
 
 def publish_kept(model: Any, known: Known) -> None:
-    """Give a fitted ``model`` memberships that keep the links, and warn of those that are not."""
+    """Give a fitted ``model`` memberships that satisfy the links, and warn of broken ones."""
     U = model.memberships_
     if known.links is not None:
         kept = keep_links(known, given := to_numpy(U))

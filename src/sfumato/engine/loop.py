@@ -1,13 +1,13 @@
 """One loop for every model: tolerance, history, progress, checkpoints, acceleration, best runs.
 
-A *step* is ``step(state) -> (state, objective)`` and never makes the objective worse. ``objective``
-belongs to the state that comes back or, where knowing that would cost another pass over the data
-(EM), to the state that went in; the loop works with either. An objective may also be a vector, one
-entry for each of several runs that share their passes.
+A *step* is ``step(state) -> (state, objective)`` and never makes the objective worse. The objective
+belongs to the returned state or, if that would cost another pass over the data (EM), to the state
+before the step; the loop works with both. It may also be a vector, with one entry for each of
+several runs that share their passes.
 
-An *accelerator* takes a step and gives a step on a larger state that reaches the same end in fewer
-steps; ``.settled`` of that state is the model's own. The objective is the safeguard: an
-extrapolation that makes it worse is not taken.
+An *accelerator* turns a step into a step on a larger state, which reaches the same result in fewer
+steps; ``.settled`` is the state of the model. An extrapolation that makes the objective worse is
+rejected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _keeper: ContextVar[Any] = ContextVar("sfumato_checkpoints", default=None)
 
 
 class Run(NamedTuple):
-    """What a loop leaves: the last state, its history of objectives, and why it stopped."""
+    """Result of a loop: last state, history of objectives, and why it stopped."""
 
     state: State
     objective: Any
@@ -42,7 +42,7 @@ class Run(NamedTuple):
 
 @contextmanager
 def progress(listener: Callable[[int, int, float], None]) -> Iterator[None]:
-    """Within this context every loop reports ``listener(iteration, max_iter, objective)``."""
+    """Context in which every loop reports ``listener(iteration, max_iter, objective)``."""
     token = _listener.set(listener)
     try:
         yield
@@ -52,8 +52,8 @@ def progress(listener: Callable[[int, int, float], None]) -> Iterator[None]:
 
 @contextmanager
 def checkpoints(keeper: Any) -> Iterator[None]:
-    """Within this context every outermost loop starts from ``keeper.recall(state)``, the number of
-    the loop, state and history, and calls ``keeper.keep(number, state, history)`` after every step.
+    """Context in which every outermost loop starts from ``keeper.recall(state)`` (number of the
+    loop, state, history) and calls ``keeper.keep(number, state, history)`` after every step.
     """
     token = _keeper.set(keeper)
     try:
@@ -63,7 +63,7 @@ def checkpoints(keeper: Any) -> Iterator[None]:
 
 
 def tell(done: int, total: int, value: float) -> None:
-    """Report part of something that is no loop of steps to whoever listens."""
+    """Report progress of work that is not a loop of steps."""
     report = _listener.get()
     if report is not None:
         report(done, total, value)
@@ -77,16 +77,14 @@ def iterate(
     tol: float,
     relative_to: float | np.ndarray | Callable[[Any], Any] | None = None,
     horizon: float = np.inf,
-    settled: Callable[[Any], bool] | None = None,
     lost: Callable[[Any], bool] | None = None,
 ) -> Run:
     """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to``.
 
     ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the
     objective itself. With several runs, all minimised, a run is given up if at its present pace it
-    would not reach the best one within ``horizon`` steps. ``settled(state)``, if given, decides
-    when to stop instead of the objective (see ``Moving``). ``lost(state)``, asked at every tenth
-    step, says that nothing can come of a run any more.
+    would not reach the best one within ``horizon`` steps. ``lost(state)``, asked at every
+    tenth step, says that nothing can come of a run any more.
     """
     report, keeper = _listener.get(), _keeper.get()
     history: list[Any] = []
@@ -96,7 +94,7 @@ def iterate(
     def done() -> bool:
         if lost is not None and history and len(history) % 10 == 0 and lost(state):
             return True
-        return settled(state) if settled else _settled(history, tol, relative_to, horizon)
+        return _settled(history, tol, relative_to, horizon)
 
     with checkpoints(None):
         while len(history) < max_iter and not done():
@@ -109,34 +107,16 @@ def iterate(
     return Run(state, history[-1] if history else np.inf, np.asarray(history), len(history), done())
 
 
-class Moving(NamedTuple):
-    """A state, and how far the last step took it: for rules that stop by movement."""
-
-    state: State
-    distance: float = np.inf
-
-    @classmethod
-    def watch(
-        cls, step: Step, distance: Callable[[Any, Any], float]
-    ) -> Callable[[Moving], tuple[Moving, Any]]:
-        """The step of states whose ``distance(before, after)`` is watched."""
-
-        def watched(moving: Moving) -> tuple[Moving, Any]:
-            after, value = step(moving.state)
-            return cls(after, distance(moving.state, after)), value
-
-        return watched
-
-
 def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any], Any]) -> Run:
-    """``solve(evaluate)``, for deterministic solvers that do not show their state: the values of
-    ``evaluate`` are kept, and given again to a solver that goes on."""
+    """Result of ``solve(evaluate)`` for deterministic solvers with hidden state: values of
+    ``evaluate`` are recorded, and replayed when a solver is resumed.
+    """
     report, keeper = _listener.get(), _keeper.get()
     place, known, history = (0, None, []) if keeper is None else keeper.recall(None)
     if isinstance(known, Run):
         return known
     given: list[Any] = list(known or ())
-    asked = 0  # calls of ``evaluate`` by this solver
+    asked = 0  # number of calls of ``evaluate`` by this solver
 
     def answer(question: Any) -> Any:
         nonlocal asked
@@ -145,7 +125,7 @@ def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any
             given.append(evaluate(question))
             history.append(np.asarray(asked, dtype=np.float64))
             if report is not None:
-                # The number of evaluations is not known: the bar is never more than half full.
+                # The number of evaluations is unknown, so the bar is never more than half full.
                 report(asked, max(2 * asked, 100), float(np.ravel(given[-1][0])[0]))
             if keeper is not None:
                 keeper.keep(place, tuple(given), history)
@@ -160,7 +140,7 @@ def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any
 
 
 def at_once(compute: Callable[[], Run]) -> Run:
-    """A run whose steps cannot be observed, such as a compiled loop: shown and kept as one step."""
+    """A run without observable steps, such as a compiled loop, shown and kept as one step."""
     report, keeper = _listener.get(), _keeper.get()
     place, known, history = (0, None, []) if keeper is None else keeper.recall(None)
     if isinstance(known, Run):
@@ -191,20 +171,21 @@ def best(runs: list[Run], *, larger: bool) -> Run:
 
 
 def earliest_best(objectives: ArrayLike, *, larger: bool) -> int:
-    """Index of the earliest objective that agrees with the largest (or smallest) to one part in a
-    million: rounding must not choose among starts that end in the same optimum."""
+    """Index of the first objective within one part in a million of the largest (or smallest), so
+    that rounding does not choose among starts with the same optimum.
+    """
     values = np.asarray(objectives, dtype=np.float64) * (-1.0 if larger else 1.0)
     lowest = values.min()
     return int(np.argmax(values <= lowest + 1e-6 * np.abs(lowest)))
 
 
 class Extrapolation(NamedTuple):
-    """Safeguarded extrapolation: step from  current + momentum * (current - previous),  keep it
-    only if the objective fell.
+    """Safeguarded extrapolation: a step from current + momentum * (current - previous), kept only
+    if the objective fell.
 
-    ``combine(current, previous, momentum)`` gives the extrapolated state, back inside its
-    constraints. For objectives that are minimised and known for the state that a step returns. Of
-    several runs (a vector of objectives) ``select(mask, one, other)`` puts a state together.
+    ``combine(current, previous, momentum)`` returns the extrapolated state, back inside its
+    constraints. The objective is minimised and belongs to the state that a step returns. With
+    several runs (a vector of objectives), ``select(mask, one, other)`` combines two states.
     """
 
     current: Any
@@ -215,7 +196,7 @@ class Extrapolation(NamedTuple):
 
     @property
     def settled(self) -> Any:
-        """The state whose objective is known to be the best so far."""
+        """The state with the best known objective."""
         return self.current
 
     @classmethod
@@ -245,13 +226,13 @@ class Extrapolation(NamedTuple):
 
 
 class Squarem(NamedTuple):
-    """Squared extrapolation of a fixed-point map (Varadhan and Roland 2008), with the objective as
-    safeguard.
+    """Squared extrapolation of a fixed-point map (Varadhan and Roland 2008), safeguarded by the
+    objective.
 
-    For steps whose objective belongs to the state that went in. ``pack`` turns a state into one
-    unconstrained vector, ``unpack(vector, like)`` turns it back. From  x, F(x), F(F(x)):
-    r = F(x) - x,  v = F(F(x)) - F(x) - r, a = -|r|/|v|,  next  x - 2 a r + a^2 v;  where the
-    objective there is worse, the plain iterate F(F(x)) goes on instead.
+    The objective belongs to the state before the step. ``pack`` turns a state into one
+    unconstrained vector, and ``unpack(vector, like)`` reverses this. From x, F(x), F(F(x)): r =
+    F(x) - x, v = F(F(x)) - F(x) - r, a = -|r|/|v|, next x - 2 a r + a^2 v; if the objective there
+    is worse, the plain iterate F(F(x)) is used instead.
     """
 
     current: Any
@@ -262,7 +243,7 @@ class Squarem(NamedTuple):
 
     @property
     def settled(self) -> Any:
-        """The last state that is known to be no worse than every state before it."""
+        """The last state that is known to be no worse than any before it."""
         return self.current if self.fallback is None else self.fallback
 
     @classmethod
@@ -282,7 +263,7 @@ class Squarem(NamedTuple):
             except np.linalg.LinAlgError:
                 if state.fallback is None:
                     raise
-                value = np.nan  # extrapolated to where a covariance is no number
+                value = np.nan  # extrapolated to a covariance with NaN or infinity
             if state.fallback is not None:
                 worse = value < state.objective if larger else value > state.objective
                 if worse or not np.isfinite(value):
@@ -315,7 +296,7 @@ def climb(
     lost: Callable[[Any], bool] | None = None,
     **limits: Any,
 ) -> Run:
-    """A run of ``iterate`` with squared extrapolation; plain where nothing is to ``pack``."""
+    """A run of ``iterate`` with squared extrapolation; a plain run if there is no ``pack``."""
     if pack is None or unpack is None:
         return iterate(step, state, lost=lost, **limits)
     run = iterate(

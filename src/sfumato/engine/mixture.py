@@ -1,7 +1,7 @@
-"""The estimator behind every mixture: a fit is what a search finds, published.
+"""The base class of mixtures: it publishes what a search finds.
 
-A model names its components and the sample for their starts (``_plan``), and what it publishes of
-a state (``_publish_parameters``).
+A model defines its components and the sample for their starts (``_plan``), and publishes the
+parameters of a state (``_publish_parameters``).
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from .loop import Run, State
 from .search import Objects, Plan, choose, fit_all, fit_growing, on_all
 from .structure import FEWEST, LARGEST, assess, count_distinct
 
-MOST = 9  # clusters that "auto" of the mixtures tries at first, as R's mclust does
-GROWTH = 4  # times as many may be tried, by any search, while the best number is the largest
-OBJECTS = 3  # least mean number of objects in a cluster beyond the first numbers
+MOST = 9  # clusters that "auto" of the mixtures tries at first, as in R's mclust
+GROWTH = 4  # factor by which searches may extend the range while the best is its largest
+OBJECTS = 3  # smallest mean number of objects in a cluster beyond the first numbers
 
 
 class Mixture(Clusterer):
-    """Mixtures fitted by maximum likelihood, or by a maximum of the posterior."""
+    """Mixtures fitted by maximum likelihood, or maximum a posteriori."""
 
     chooses_n_clusters = "auto"
     _component: Component
@@ -58,7 +58,7 @@ class Mixture(Clusterer):
 
     @abstractmethod
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
-        """The candidates of every number of clusters, and the sample from which they start."""
+        """The candidates for each number of clusters, and the sample for their starts."""
 
     def _planned(
         self, components: Any, sample: Any, seed: int, fixed: bool, thorough: bool = False
@@ -72,7 +72,7 @@ class Mixture(Clusterer):
         """Publish the parameters of the fitted state, in the units of the data."""
 
     def _advice(self) -> str:
-        """What to do where a cluster collapsed."""
+        """Advice for the case that a cluster collapsed."""
         return "ask for fewer clusters"
 
     def _read(self, X: Array, *, reset: bool) -> Any:
@@ -172,15 +172,15 @@ class Mixture(Clusterer):
     def _fit(
         self, X: Array, weights: np.ndarray | None, sizes: list[int], known: Known, *columns: Any
     ) -> Any:
-        """Search, and publish what was found."""
-        if known.labels is not None:  # fewer clusters than known labels have no place for them
+        """Search, and publish the result."""
+        if known.labels is not None:  # every known label needs a cluster
             sizes = [k for k in sizes if k > known.labels.max()]
         dtype = _floating(X)
         if isinstance(X, np.ndarray) and X.dtype == np.float32 and len(X) <= SCREEN:
             X = X.astype(np.float64)  # so that rounding does not choose among candidates
         n, d = X.shape
-        # Products of so few numbers take one thread by themselves. What larger data do not cut into
-        # blocks is small, too: threads would wait for each other.
+        # Small products use one thread anyway. Larger data that are not cut into blocks are still
+        # small, and threads would wait for each other.
         with nullcontext() if n * d**2 <= 2**14 else one_blas_thread():
             data = Objects.of(X, weights, known, *columns)
             seed = int(as_generator(self.random_state).integers(2**63))
@@ -199,7 +199,7 @@ class Mixture(Clusterer):
     def _publish_fit(
         self, data: Objects, fits: list[Fit], best: Fit, dtype: Any, plan: Plan
     ) -> None:
-        """The best fit and the table of all candidates."""
+        """Publish the best fit and the table of all candidates."""
         n_objects = fits[0].likelihood.rows.shape[0]
         self.search_ = ModelSearch([fit.candidate for fit in fits], self.criterion, n_objects)
         self._component, self._state, self._dtype = best.likelihood.component, best.run.state, dtype
@@ -221,17 +221,17 @@ class Mixture(Clusterer):
         return _as(best.likelihood.memberships(best.run.state), self._dtype)
 
     def _of_one(self, component: Component) -> bool:
-        """Whether a single cluster of this shape is worth a comparison."""
+        """Whether a single cluster of this shape should be compared."""
         shape = {**component.setting, "n_clusters": self._component.n_clusters}
         return shape == self._component.setting
 
     def _warn_about_structure(self) -> None:
         found = getattr(self, "structure_", None)
         if found is None or found.n_apart > 1 or not self.__dict__.get("_enough_"):
-            super()._warn_about_structure()  # else the one warning says what to do about it
+            super()._warn_about_structure()  # otherwise a single warning says what to do
 
     def _one_is_enough(self, data: Objects, best: Fit, plan: Plan) -> str:
-        """What to say of structureless data, which one cluster describes better; else nothing."""
+        """A warning if one cluster describes the data better; else ""."""
         candidates, values = list(filter(self._of_one, plan.components(1))), []
         sample = plan.sample(data) if candidates else None
         for component in candidates:
@@ -250,7 +250,7 @@ class Mixture(Clusterer):
         )
 
     def _posterior(self, X: Array, which: int) -> Any:
-        """Memberships (0) or log-densities in the units of the data (1) of checked rows."""
+        """Memberships (``which`` 0) or log-densities in data units (1) of checked rows."""
         return posterior(X, self._component, self._state, which)
 
     def predict_proba(self, X: Array, *, n_clusters: int | None = None) -> Any:
@@ -272,7 +272,7 @@ class Mixture(Clusterer):
         return self._new_at(U, n_clusters, X)
 
     def score_samples(self, X: Array) -> Any:
-        """Logarithm of the density at every object, of its observed values if some are missing.
+        """Log density at every object; of its observed values if some are missing.
 
         Parameters
         ----------
@@ -288,7 +288,7 @@ class Mixture(Clusterer):
     def _log_likelihood(
         self, X: Array, sample_weight: ArrayLike | None
     ) -> tuple[float, float, float]:
-        """Log-likelihood, sum of the logarithms of every largest membership, and total weight."""
+        """Log-likelihood, sum of the logarithms of the largest memberships, and total weight."""
         self._check_fitted()
         X = self._read(X, reset=False)
         weights = check_weights(sample_weight, X)
@@ -320,7 +320,7 @@ class Mixture(Clusterer):
         return self.bic(X, sample_weight) - 2.0 * self._log_likelihood(X, sample_weight)[1]
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
-        """Draw objects from the mixture, never from a noise component.
+        """Objects drawn from the mixture (never from a noise component), and their labels.
 
         Parameters
         ----------
@@ -419,7 +419,7 @@ class Mixture(Clusterer):
 
 
 def posterior(X: Array, component: Component, state: State, which: int, *columns: Any) -> Any:
-    """Memberships (0) or log-densities in the units of the data (1) of checked rows."""
+    """Memberships (``which`` 0) or log-densities in data units (1) of checked rows."""
     if not columns and has_holes(Rows(X)):
         component, state = component.for_missing(state)
     ready = component.ready(state)
@@ -432,18 +432,19 @@ def posterior(X: Array, component: Component, state: State, which: int, *columns
 
 
 def _floating(X: Array) -> Any:
-    """Type of the memberships of these objects."""
+    """dtype of the memberships of these objects."""
     return np.float32 if str(X.dtype).endswith("float32") else np.float64
 
 
 def _as(U: Array, dtype: Any) -> Any:
-    """Memberships in the type of the data."""
+    """Memberships in the dtype of the data."""
     return U.astype(dtype) if isinstance(U, np.ndarray) and U.dtype.kind == "f" else U
 
 
 def first_sizes(X: Any, max_clusters: int = MOST, weights: np.ndarray | None = None) -> list[int]:
-    """Numbers of clusters to begin with: no more than there are different objects, and where more
-    groups than ``max_clusters`` stand apart, about as many."""
+    """Numbers of clusters to try first: at most the number of different objects; if more groups
+    than ``max_clusters`` are separate, also numbers near that of the groups.
+    """
     n_objects = X.shape[0]
     n_distinct = count_distinct(X, min(max_clusters, n_objects))
     if n_distinct == 1 < n_objects:
@@ -455,13 +456,13 @@ def first_sizes(X: Any, max_clusters: int = MOST, weights: np.ndarray | None = N
 
 
 def groups_apart(X: Any, weights: np.ndarray | None, most: int) -> int:
-    """Number of groups that the structure test tells apart in ``most`` clusters by k-means."""
+    """Number of separate groups (structure test) among ``most`` k-means clusters."""
     if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
         return 1
     there = np.flatnonzero(np.isfinite(X).all(axis=1) & (True if weights is None else weights > 0))
     if len(there) > LARGEST:
         there = np.random.default_rng(0).choice(there, LARGEST, replace=False)
-    Z = np.unique(X[there].astype(np.float64), axis=0)  # copies are no group
+    Z = np.unique(X[there].astype(np.float64), axis=0)  # copies do not form a group
     if len(Z) < FEWEST:
         return 1
     Z /= max(float(np.abs(Z).max()), np.finfo(float).tiny)  # so that no square overflows
@@ -476,8 +477,9 @@ def groups_apart(X: Any, weights: np.ndarray | None, most: int) -> int:
 def more_sizes(
     best: int, tried: Collection[int], n_objects: int, max_clusters: int = MOST
 ) -> list[int]:
-    """Numbers to try next: some below the best where its neighbour was not tried, some above where
-    it is the largest; a warning if there are no more."""
+    """Numbers to try next: some below the best if its neighbour was not tried, some above if it is
+    the largest; warns if there are no more.
+    """
     below = range(max(min(tried), max_clusters + 1, best - best // 4), best)
     if below and best - 1 not in tried:
         return [k for k in below if k not in tried]

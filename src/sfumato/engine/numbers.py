@@ -1,20 +1,21 @@
-"""How many clusters: the gap in the spectrum of a similarity, less what clusters do not reproduce.
+"""Scores of numbers of clusters: the eigengap of a similarity, reduced by the misfit of clusters.
 
-With lambda the eigenvalues of the normalised similarity in descending order, Z_k its k leading
-eigenvectors with rows of length one, and U_k memberships in k clusters,
+With the eigenvalues lambda of the normalised similarity in descending order, its k leading
+eigenvectors Z_k with rows of length one, and memberships U_k in k clusters,
 
     gap_k    = (lambda_k - lambda_{k+1}) / (1 - lambda_{k+1})
     misfit_k = |Z_k Z_k' - U_k U_k'|^2 / |Z_k Z_k'|^2
     score_k  = gap_k max(0, 1 - 10 misfit_k)
 
-The gap is 1 where k blocks share nothing, and 0 where no number is special. The misfit is 0 where
-the rows of Z_k gather at k orthogonal directions, as those of k blocks do.
+The gap is 1 if k blocks share nothing, and 0 if no number stands out. The misfit is 0 if the rows
+of Z_k point in k orthogonal directions, as for k blocks.
 
-``number_scores`` has them for all k from one spectrum. A similarity that all pairs have in common
-lowers every eigenvalue but the first by one factor, so there the gap is relative to lambda_k where
-that is less. Two things keep chance out. Blocks that share nothing by chance, because neighbour
-graphs have few edges, would always win: in the denominator of the gap every cluster has one edge
-more to others, k / (number of edges). And noise has scores too, below ``noise_level``.
+``number_scores`` computes them for all k from one spectrum. If all pairs have some similarity in
+common, every eigenvalue but the first is lowered by one factor, so the gap is then relative to
+lambda_k if that is smaller. Two rules protect against chance. Neighbour graphs have few edges, so
+blocks may share nothing by chance and would always win: the denominator of the gap counts one more
+edge to other clusters for every cluster, k / (number of edges). And scores below ``noise_level``
+count as noise.
 """
 
 from __future__ import annotations
@@ -29,23 +30,22 @@ from ..array.types import ArrayLike
 from ..numerics import simplex
 from ..numerics.distances import unit_rows
 from ..numerics.eigen import leading_eigenvectors
-from ..numerics.operators import degrees, magnitudes, normalized_operator
-from ..similarity.operators import Factored
+from ..numerics.operators import Factored, degrees, magnitudes, normalized_operator
 from . import loop
 from .similarity_evidence import Evidence, isolated
 
-# A misfit of a tenth takes away all of a gap: clusters leave .000 to .03 of the kernel, continua
-# and noise .03 to .2 (45 small data sets of many shapes; noise in 2 to 20 dimensions).
+# A misfit of a tenth removes the whole gap: clusters leave .000 to .03 of the kernel unexplained,
+# continua and noise .03 to .2 (45 small data sets of many shapes; noise in 2 to 20 dimensions).
 MISFIT_PENALTY = 10.0
-# The largest score of 95 of 100 normal, uniform, exponential and t clouds in 1 to 10 dimensions,
-# nearest neighbours as similarity, is .15 to .23 for 150 objects and less for more; for fewer it
-# grows with 1 / sqrt(n), to .45 for 30, and no further. Normal clouds four times as long as wide
-# reach .3.
+# For similarities from nearest neighbours, the largest score of 95 of 100 normal, uniform,
+# exponential and t clouds in 1 to 10 dimensions is .15 to .23 with 150 objects, and less with more;
+# with fewer it grows like 1 / sqrt(n), to .45 at 30. Normal clouds four times as long as wide reach
+# .3.
 NOISE, FEW, MANY = 0.2, 30, 150
 
 
 def misfit(factor: ArrayLike, memberships: ArrayLike) -> float:
-    """Share of the cluster kernel that memberships do not reproduce, |ZZ' - UU'|^2 / |ZZ'|^2.
+    """Share of the cluster kernel that memberships do not explain, |ZZ' - UU'|^2 / |ZZ'|^2.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def misfit(factor: ArrayLike, memberships: ArrayLike) -> float:
     Returns
     -------
     misfit : float
-        About 0 to .03 where there are k clusters, .04 and more where there are not.
+        About 0 to .03 if there are k clusters, .04 and more if not.
 
     Examples
     --------
@@ -81,8 +81,8 @@ def misfit_of_sums(factor: ArrayLike, cross: Any, memberships: ArrayLike) -> flo
 def eigengap(eigenvalues: ArrayLike) -> np.ndarray:
     """Relative eigengaps for k = 1, ..., m - 1 of m eigenvalues in descending order.
 
-    (lambda_k - lambda_{k+1}) / (1 - lambda_{k+1}): 1 where k blocks share nothing, 0 where no gap
-    follows. The first entry, for one cluster, is NaN: it says nothing.
+    (lambda_k - lambda_{k+1}) / (1 - lambda_{k+1}): 1 if k blocks share nothing, 0 if there is no
+    gap. The first entry, for one cluster, is NaN.
 
     Examples
     --------
@@ -101,19 +101,19 @@ def eigengap(eigenvalues: ArrayLike) -> np.ndarray:
 
 
 def penalized_eigengap(eigengap: Any, misfit: Any) -> Any:
-    """Eigengap less what the misfit takes from it, ``eigengap * max(0, 1 - 10 misfit)``."""
+    """Eigengap reduced by the misfit, ``eigengap * max(0, 1 - 10 misfit)``."""
     return eigengap * np.maximum(0.0, 1.0 - MISFIT_PENALTY * np.asarray(misfit, dtype=np.float64))
 
 
 def noise_level(n_objects: float) -> float:
-    """Score that noise of so many objects rarely exceeds."""
+    """Score that noise with this number of objects rarely exceeds."""
     return NOISE * (MANY / min(max(n_objects, FEW), MANY)) ** 0.5
 
 
 def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int, float]:
-    """Scores of 2, ..., ``largest`` clusters by one spectrum of a similarity (n, n).
+    """Scores of 2, ..., ``largest`` clusters from one spectrum of a similarity (n, n).
 
-    0 where the gap is far below that of noise; objects similar to no other are left out.
+    They are 0 if the gap is far below that of noise. Objects without any similarity are left out.
     """
     alone = isolated(W)
     if alone.any():
@@ -122,7 +122,7 @@ def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int,
     if largest < 2:
         return {}
     A = normalized_operator(W, degrees(magnitudes(W), weights), weights)
-    # Eigenvalues are then known to the square of the tolerance.
+    # The error of eigenvalues is the square of this tolerance.
     spectrum = leading_eigenvectors(A, largest, tol=1e-4)
     values = np.minimum(np.append(np.asarray(spectrum.values), spectrum.following), 1.0)
     n, edges = W.shape[0], _edges(W, weights)
@@ -133,11 +133,11 @@ def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int,
     scores = {}
     with one_blas_thread():  # thin products gain nothing from threads
         for k in range(2, largest + 1):
-            # Eigenvalues that vanish have gaps by chance, of any relative size.
+            # Vanishing eigenvalues have arbitrary relative gaps.
             most = min(1.0 - values[k] + k / edges, max(values[k - 1], NOISE / 4))
             gap = (values[k - 1] - values[k]) / most
             fit = 1.0
-            if gap > NOISE / 4:  # no score is above its gap: smaller ones need no reading
+            if gap > NOISE / 4:  # no score is larger than its gap, so smaller gaps are skipped
                 Z = unit_rows(E[:, :k])
                 fit = misfit(root[:, None] * Z, root[:, None] * reading(Z, root**2))
             scores[k] = float(penalized_eigengap(gap, fit))
@@ -146,20 +146,20 @@ def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int,
 
 
 def reading(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Memberships (n, k) of unit rows: a rotation takes k directions to the corners of the simplex.
+    """Memberships (n, k) of unit rows, by a rotation of k directions to the corners of the simplex.
 
-    The directions are those of k rows far from each other (Damle, Minden and Ying 2019; of equally
-    far ones that closest to all others), moved to the means of the rows next to them.
+    The directions are k rows far from each other (Damle, Minden and Ying 2019; in a tie, the one
+    closest to all others), moved to the means of nearby rows.
     """
     weighted = weights[:, None] * Z
     close = Z @ weighted.sum(axis=0) / weights.sum()
     rest, C = Z * (1.0 + 1e-3 * close)[:, None], np.empty((Z.shape[1], Z.shape[1]))
-    for r in range(len(C)):  # a QR decomposition with pivots, without threads that wait
+    for r in range(len(C)):  # a QR decomposition with pivoting, without idle threads
         far = np.argmax(np.einsum("ij,ij->i", rest, rest))
         C[r], direction = Z[far], rest[far] / max(np.linalg.norm(rest[far]), 1e-150)
         rest = rest - np.outer(rest @ direction, direction)
     clusters, labels = np.arange(len(C)), np.full(len(Z), -1)
-    for _ in range(10):  # of k-means, which begins close to its end
+    for _ in range(10):  # k-means steps, which start close to convergence
         before, labels = labels, (Z @ C.T).argmax(axis=1)
         if (before == labels).all():
             break
@@ -170,7 +170,7 @@ def reading(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _edges(W: Any, weights: np.ndarray | None) -> float:
-    """Number of edges of a graph; of a weighted one, that of equal edges as uneven as its own."""
+    """Number of edges of a graph; for weights, of equal edges with the same variation."""
     n = W.shape[0]
     v = np.ones(n) if weights is None else weights
     if isinstance(W, Factored):

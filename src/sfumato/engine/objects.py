@@ -1,7 +1,6 @@
-"""Which rows of the evidence are one object, and samples of objects that do not depend on their
-order.
+"""Which rows are one object, and samples of objects that do not depend on their order.
 
-Copies are one object, and so are rows linked by the user; rows without weight are none.
+Copies are one object, and so are rows linked by the user; rows without weight are no object.
 
 Similarity models fit the objects; every row then takes the memberships of its object.
 """
@@ -20,8 +19,7 @@ from ..array.arrays import is_numpy, to_numpy
 from ..array.rows import Rows, has_holes
 from ..array.types import Array, ArrayLike, Weights
 from ..array.validation import check_weights
-from ..numerics.operators import dtype_of
-from ..similarity.operators import Factored
+from ..numerics.operators import Factored, dtype_of
 
 ABSENT, UNKNOWN = -1, -2
 
@@ -30,8 +28,8 @@ class Objects(NamedTuple):
     """Objects behind ``n`` rows.
 
     ``group`` (n,) is the object of each row, negative for a row left out (``ABSENT``: weight zero,
-    ``UNKNOWN``: no evidence); None if every row is its own object. ``weights`` (g,) are those of
-    the objects, None if all are one. ``row_weights`` (n,) are those of the rows.
+    ``UNKNOWN``: no evidence); None if every row is its own object. ``weights`` (g,) belong to the
+    objects (None if all are one), ``row_weights`` (n,) to the rows.
     """
 
     n: int
@@ -51,8 +49,9 @@ class Objects(NamedTuple):
         return rows[np.unique(self.group[rows], return_index=True)[1]]
 
     def in_units(self) -> Objects:
-        """The same objects, the median of whose weights is one: neighbours are counted by weight,
-        and ten copies of every row must give the graph of the rows."""
+        """The same objects with a median weight of one. Neighbours are counted by weight, and ten
+        copies of every row must give the same graph as the rows.
+        """
         if self.weights is None:
             return self
         unit = float(np.sort(self.weights)[len(self.weights) // 2])
@@ -60,7 +59,7 @@ class Objects(NamedTuple):
         return self._replace(weights=None if (weights == 1.0).all() else weights)
 
     def averages(self) -> sp.csr_array:
-        """T (n, g), whose columns average the rows of every object by weight."""
+        """Sparse T (n, g), whose columns average the rows of every object by weight."""
         assert self.group is not None
         rows = np.flatnonzero(self.group >= 0)
         own = np.ones(self.n) if self.row_weights is None else self.row_weights
@@ -69,7 +68,7 @@ class Objects(NamedTuple):
         return sp.csr_array((shares, (rows, self.group[rows])), shape=(self.n, self.size))
 
     def average(self, W: Any) -> Any:
-        """T'WT of a similarity (n, n), the mean similarities of objects."""
+        """T'WT for a similarity (n, n): the mean similarities of objects."""
         if self.group is None:
             return W
         T = self.averages().astype(dtype_of(W))
@@ -84,7 +83,7 @@ class Objects(NamedTuple):
 
 
 class Averaged(LinearOperator):
-    """T'WT for a W that only multiplies."""
+    """T'WT for an operator W."""
 
     def __init__(self, W: Any, T: Any) -> None:
         super().__init__(dtype_of(W), (T.shape[1], T.shape[1]))
@@ -101,7 +100,7 @@ class Averaged(LinearOperator):
 
 
 def present_rows(n: int, weights: np.ndarray | None) -> Objects:
-    """Every row of positive weight as its own object."""
+    """Every row of positive weight as a separate object."""
     if weights is None:
         return Objects(n)
     if weights.min() > 0:
@@ -112,8 +111,9 @@ def present_rows(n: int, weights: np.ndarray | None) -> Objects:
 
 
 def distinct_rows(X: Any, weights: np.ndarray | None) -> Objects:
-    """Equal rows as one object of their joint weight, sorted by features: copies and weights must
-    give the same objects in the same order."""
+    """Equal rows as one object with their total weight, sorted by features, so that copies and
+    weights give the same objects in the same order.
+    """
     n = X.shape[0]
     codes = _sparse_codes(X) if sp.issparse(X) else _dense_codes(X)
     if codes is None and weights is None:
@@ -135,7 +135,7 @@ def distinct_rows(X: Any, weights: np.ndarray | None) -> Objects:
 
 
 def _key(X: Any, i: int) -> bytes:
-    """Entries of a CSR row, zeros left out."""
+    """A hashable key of a CSR row, without stored zeros."""
     part = slice(X.indptr[i], X.indptr[i + 1])
     stored = X.data[part] != 0
     indices = X.indices[part][stored].astype(np.int64)
@@ -143,7 +143,7 @@ def _key(X: Any, i: int) -> bytes:
 
 
 def _dense_codes(X: np.ndarray) -> np.ndarray | None:
-    """Numbers that equal rows share, None where all rows differ."""
+    """Codes (n,) shared by equal rows; None if all rows differ."""
     codes, tied = np.zeros(X.shape[0], dtype=np.intp), np.arange(X.shape[0])
     for column in range(X.shape[1]):
         values = X[tied, column]
@@ -153,7 +153,7 @@ def _dense_codes(X: np.ndarray) -> np.ndarray | None:
         new[1:] = (np.diff(codes[ranked]) != 0) | (np.diff(values[order]) != 0)
         starts = np.flatnonzero(new)
         sizes = np.diff(np.append(starts, ranked.size))
-        codes[ranked] = np.repeat(ranked[starts], sizes)  # the number of one among them
+        codes[ranked] = np.repeat(ranked[starts], sizes)  # the number of one of the equal rows
         tied = ranked[np.repeat(sizes > 1, sizes)]
         if tied.size == 0:
             return None
@@ -161,7 +161,7 @@ def _dense_codes(X: np.ndarray) -> np.ndarray | None:
 
 
 def _sparse_codes(X: Any) -> np.ndarray | None:
-    """As ``_dense_codes``, for CSR rows."""
+    """Same as ``_dense_codes``, for CSR rows."""
     X = X if X.has_canonical_format else X.copy()
     X.sum_duplicates()
     found: dict[bytes, int] = {}
@@ -171,15 +171,16 @@ def _sparse_codes(X: Any) -> np.ndarray | None:
 
 
 def chained(first: np.ndarray | None, second: np.ndarray) -> np.ndarray:
-    """The object of each row after objects have been numbered anew by ``second``."""
+    """Object of each row after the objects are renumbered by ``second``."""
     if first is None:
         return second
     return np.where(first >= 0, second[np.maximum(first, 0)], first)
 
 
 def joined(group: np.ndarray, size: int, component: np.ndarray) -> np.ndarray:
-    """The component of each of ``size`` objects: rows of one object or ``component`` (n,) belong
-    together."""
+    """Component of each of ``size`` objects; rows of one object, or of one ``component`` (n,),
+    belong together.
+    """
     rows = np.flatnonzero(group >= 0)
     whole = size + int(component.max()) + 1
     links = sp.coo_array(
@@ -189,7 +190,7 @@ def joined(group: np.ndarray, size: int, component: np.ndarray) -> np.ndarray:
 
 
 def merged(weights: np.ndarray | None, component: np.ndarray) -> Objects:
-    """Objects (g,) joined where ``component`` (g,) is equal, in order of first appearance."""
+    """Objects (g,) merged by equal ``component`` (g,), in order of first appearance."""
     _, first, inverse = np.unique(component, return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.intp)
     rank[np.argsort(first, kind="stable")] = np.arange(first.size)
@@ -199,14 +200,14 @@ def merged(weights: np.ndarray | None, component: np.ndarray) -> Objects:
 
 
 def objects_of(X: Any, weights: np.ndarray | None, least: Any = 1) -> Objects:
-    """Equal rows as one object, unless fewer objects than ``least`` (a number) would be left."""
+    """Equal rows as one object, unless that leaves fewer than ``least`` objects."""
     objects = distinct_rows(X, weights)
     few = isinstance(least, Integral) and objects.size < int(least)
     return present_rows(X.shape[0], weights) if few else objects
 
 
 def object_weights(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None:
-    """The weights of the objects, or None if every object counts once."""
+    """Weights of the objects; None if all are one."""
     weights = check_weights(sample_weight, X)
     return None if weights is None or bool((weights == 1.0).all()) else weights
 
@@ -216,7 +217,7 @@ def distinct_sample(
 ) -> tuple[Any, Weights]:
     """At most ``size`` different objects in canonical order, and their weights (None: all one).
 
-    Equal rows are one object of their joint weight, unless fewer than ``least`` would be left.
+    Equal rows are one object with their total weight, unless that leaves fewer than ``least``.
     """
     if weights is None:
         points = sample_objects(X, size, rng)
@@ -241,9 +242,9 @@ def distinct_sample(
 
 
 def sample_objects(X: Array, size: int, rng: np.random.Generator) -> Any:
-    """At most ``size`` rows of ``X``, as NumPy or CSR, in an order of their numbers alone.
+    """At most ``size`` rows of ``X``, as NumPy or CSR, sorted by their values.
 
-    Which rows of a NumPy array are drawn depends on their numbers alone, too.
+    Which rows of a NumPy array are drawn also depends only on their values.
     """
     seed = rng.integers(2**63)
     if X.shape[0] <= size:
@@ -261,11 +262,11 @@ def _on_host(few: Any) -> Any:
 
 
 def _smallest_hashes(X: np.ndarray, size: int, seed: Any) -> np.ndarray:
-    """The rows, ascending, with the smallest pseudo-random functions of their bits and the seed."""
+    """Indices, ascending, of the rows with the smallest hashes of their bits and the seed."""
     odd = np.random.default_rng(seed).integers(2**63, size=X.shape[1], dtype=np.uint64) * 2 + 1
 
     def mix(block: np.ndarray) -> np.ndarray:
-        # Adding zero makes -0.0 equal to 0.0, whose bits differ.
+        # Adding zero turns -0.0 into 0.0, whose bits differ.
         bits = np.ascontiguousarray(block + 0.0, dtype=np.float64).view(np.uint64)
         total = np.bitwise_xor(bits >> np.uint64(29), bits) * odd
         total = np.sum(total ^ (total >> np.uint64(32)), axis=1, dtype=np.uint64)
@@ -276,8 +277,8 @@ def _smallest_hashes(X: np.ndarray, size: int, seed: Any) -> np.ndarray:
 
 
 def _canonical_order(X: Array) -> np.ndarray:
-    """Indices (n,) that sort the rows by their numbers."""
+    """Indices (n,) that sort the rows by their values."""
     if sp.issparse(X):
-        # Two fixed projections order sparse rows without making them dense.
+        # Two fixed projections sort sparse rows without densifying them.
         X = X @ np.random.default_rng(0).standard_normal((X.shape[1], 2))
     return np.lexsort(np.asarray(X)[:, 15::-1].T) if X.shape[1] else np.arange(X.shape[0])

@@ -1,20 +1,19 @@
-"""One search over numbers and shapes of clusters, for every mixture: candidates in one table.
+"""One search over numbers and shapes of clusters for every mixture, with one table of candidates.
 
-Candidates of one number share their starts, and each also starts from where the others ended. With
-many objects all of them compete on one sample. A sample is drawn from the sorted objects, so that
-neither their order nor their floating type matters, and starts depend on the number of clusters
-and the seed only, so that "auto" ends where the number that it found, if given, would end.
+Candidates with the same number of clusters share their starts, and each also starts from the
+results of the others. With many objects all of them compete on one sample. It is drawn from the
+sorted objects, so that neither their order nor their dtype matters. Starts depend only on the
+number of clusters and the seed, so "auto" gives the same fit as its answer given as a number.
 
-All starts of a candidate make a few EM steps; the most promising ones go on to convergence until
-three of them agree (Biernacki, Celeux and Govaert 2003). The best one then tries to do without one
-cluster and to cut another in two (after Ueda et al. 2000). What the lost cluster r_j held goes to
-the others by their posterior; cluster l is cut through its mean, across its longest axis or the one
-along which it looks most like two (least kurtosis):
+All starts of a candidate make a few EM steps; the most promising ones continue to convergence until
+three of them agree (Biernacki, Celeux and Govaert 2003). From the best one, a cluster is dropped
+and another cut in two (after Ueda et al. 2000). Objects of the dropped cluster r_j go to the others
+by their posterior; cluster l is cut through its mean, across its longest axis or the axis of
+smallest kurtosis, along which it looks most like two:
 
     r_l' = r_l [v (x - mu_l) > 0],   r_j' = r_l [v (x - mu_l) <= 0],    then one M step
 
-The two halves of a move by themselves lead from a mixture to one of another size: ``fewer`` and
-``more``.
+Each half of this move alone gives a mixture of another size: ``fewer`` and ``more``.
 """
 
 from __future__ import annotations
@@ -40,54 +39,55 @@ from .loop import State
 
 
 class Effort(NamedTuple):
-    """How hard a search tries; changes of these change times more than answers."""
+    """Effort of a search; changes affect the time more than the answers."""
 
-    same: float = 1e-5  # log-likelihoods for each object that differ by less count as one optimum
-    rounds: int = 3  # of moves
-    certified_objects: int = 500  # above which agreeing runs end the search
-    agreeing: int = 3  # runs from different starts that certify an optimum
-    probes: int = 3  # starts beside the first one that are tried before all others
-    probe_steps: int = 5  # that these make before they go on
-    lost: int = 4  # clusters that may go, those least missed
+    same: float = 1e-5  # difference of log-likelihoods per object below which optima count as equal
+    rounds: int = 3  # rounds of moves
+    certified_objects: int = 500  # number of objects above which agreeing runs end the search
+    agreeing: int = 3  # agreeing runs from different starts that certify an optimum
+    probes: int = 3  # starts tried after the first one and before all others
+    probe_steps: int = 5  # steps that these make at first
+    lost: int = 4  # clusters that may be dropped, those least missed
     cut: int = 3  # clusters that may be cut, the widest
-    most_axes: int = 48  # features up to which clusters are cut
-    # A candidate is not fitted if its criterion is behind the best by more than this: 2 log 1000,
-    # less than a thousandth of the weight of the best one in an average. Runs that stop early are
+    most_axes: int = 48  # largest number of features for cutting clusters
+    # A candidate is not fitted if its criterion is worse than the best by more than this: 2 log
+    # 1000, less than a thousandth of the best one's weight in an average. Runs that stop early are
     # off by a tenth of it.
     behind: float = 2.0 * float(np.log(1000.0))
-    # Share of the weight by which memberships that count as one may differ
+    # Share of the weight by which memberships may differ and still count as equal
     same_memberships: float = 0.002
-    donors: int = 2  # candidates of a number from whose memberships the others start
-    search_starts: int = 4  # of every number where several shapes are tried
-    search_steps: int = 6  # that starts of a search make together
-    neighbours: int = 2  # runs of every candidate from the mixtures with one cluster more or less
-    # Up to which every candidate of a search converges to the full tolerance
+    donors: int = 2  # candidates of one number whose memberships start the others
+    search_starts: int = 4  # starts for every number if several shapes are tried
+    search_steps: int = 6  # steps that the starts of a search make together
+    neighbours: int = 2  # runs of every candidate from mixtures with one cluster more or less
+    # Number of objects up to which every candidate converges to the full tolerance
     tight_objects: int = 500
-    loose_tol: float = 1e-4  # gain for each object at which the candidates of larger searches stop
-    polished: int = 3  # best candidates of those, which go on to the full tolerance
-    # Criterion behind the best up to which candidates of one number are fitted again
+    loose_tol: float = 1e-4  # gain per object at which candidates of larger searches stop
+    polished: int = 3  # best candidates, which then continue to the full tolerance
+    # Difference to the best criterion below which candidates of one number are fitted again
     close: float = 10.0
     growing: int = 3  # best candidates whose shapes are tried with more clusters
-    tie: float = 1e-3  # criteria that differ by less are equal: rounding must not choose
+    tie: float = 1e-3  # criteria that differ by less are equal, so that rounding does not decide
 
 
 EFFORT = Effort()
 
 
 class Limits(NamedTuple):
-    """How long to search: steps that all starts make, runs to convergence, and their length."""
+    """Length of a search: steps of all starts, number of converged runs, and their limits."""
 
     max_iter: int
     tol: float
     n_short: int = 15
     finalists: int = 4
-    sound: bool = False  # whether runs end where a cluster has collapsed for good
+    sound: bool = False  # whether runs end when a cluster has collapsed for good
 
 
 @dataclass(frozen=True, eq=False)
 class Objects:
-    """What is fitted: features, weights, linked rows, and further columns, the first of which is 0
-    for linked rows. ``total`` and ``count`` are as in ``Likelihood``."""
+    """The data of a fit: features, weights, linked rows, and further columns, the first of which is
+    0 for linked rows. ``total`` and ``count`` are as in ``Likelihood``.
+    """
 
     X: Array
     weights: np.ndarray | None
@@ -101,7 +101,7 @@ class Objects:
     def of(
         cls, X: Array, weights: np.ndarray | None, known: Known | None = None, *columns: Any
     ) -> Objects:
-        """Objects with weights (n,) or None, and what the user knows of some rows."""
+        """Objects with weights (n,) or None, and the constraints on some rows."""
         total = float(X.shape[0] if weights is None else weights.sum())
         positive = float(X.shape[0] if weights is None else (weights > 0).sum())
         linked = None
@@ -111,7 +111,7 @@ class Objects:
         return cls(X, weights, total, max(total, positive), linked, (free, *columns))
 
     def likelihood(self, component: Component) -> Likelihood:
-        """The likelihood on these objects; components that see rows alike share them."""
+        """The likelihood on these objects; components with equal keys share the rows."""
         if component.key not in self._rows:
             rows = component.rows(self.X, self.weights, *self.columns).kept()
             linked = self.linked
@@ -123,7 +123,7 @@ class Objects:
         return Likelihood(component, rows, self.total, self.count, linked, volume)
 
     def few(self, seed: int) -> Objects:
-        """All objects, or a sample of them drawn by weight, each of weight one, in float64."""
+        """All objects, or a sample drawn by weight, each of weight one, in float64."""
         if self.X.shape[0] <= SCREEN:
             return self
         rng = np.random.default_rng(seed)
@@ -144,7 +144,7 @@ class Objects:
 
 
 def _log_volume(component: Component, rows: Rows) -> float:
-    """What the log-likelihood of all rows gains by the change of coordinates."""
+    """Change of the log-likelihood of all rows by the change of coordinates."""
 
     def part(block: Array, w: Weights = None, *_: Any) -> tuple[float]:
         own = np.ones(block.shape[0]) if w is None else to_numpy(w)
@@ -154,8 +154,9 @@ def _log_volume(component: Component, rows: Rows) -> float:
 
 
 class Plan(NamedTuple):
-    """What a search needs beside the objects: ``components(k)``, the candidates of ``k`` clusters,
-    the simplest first, and ``sample(objects)``, the objects for starts."""
+    """Settings of a search: ``components(k)`` are the candidates with ``k`` clusters, simplest
+    first, and ``sample(objects)`` the objects for starts.
+    """
 
     components: Callable[[int], Sequence[Component]]
     sample: Callable[[Objects], Sample]
@@ -164,7 +165,7 @@ class Plan(NamedTuple):
     max_iter: int
     tol: float
     seed: int
-    fixed: bool = False  # whether the user numbered the clusters, by labels or values
+    fixed: bool = False  # whether the user fixed the order of clusters, by labels or values
     thorough: bool = True  # whether moves and exchanges are worth their time
 
     def limits(self, tol: float, finalists: int = 1) -> Limits:
@@ -174,16 +175,16 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One candidate: its likelihood, and the sample for starts as it sees it."""
+    """One candidate: its likelihood, and the sample for starts in its coordinates."""
 
     likelihood: Likelihood
     sample: Sample
     X: np.ndarray
-    fixed: bool  # whether clusters are numbered by labels or by values that the user gave
+    fixed: bool  # whether labels or values given by the user fix the order of clusters
 
     @property
     def component(self) -> Component:
-        """What a cluster is."""
+        """The component of the mixture."""
         return self.likelihood.component
 
     def states(self, R: np.ndarray, *, plain: bool = False, shrink: bool = True) -> list[Any]:
@@ -214,7 +215,7 @@ class Problem:
         return softmax_columns(self.logits(state))[0] * self.sample.weights
 
     def rate(self, run: loop.Run) -> Fit:
-        """The fit with its criteria, clusters in an order that equal fits share."""
+        """The fit with its criteria, with clusters in a canonical order."""
         return Fit.of(self.likelihood, run, keep_order=self.fixed)
 
 
@@ -226,10 +227,10 @@ class _Search:
         self._placed: dict[Any, np.ndarray] = {}
 
     def problems(self, k: int, shapes: Collection[str]) -> list[Problem]:
-        """The candidates of ``k`` clusters; all where none is of these shapes."""
+        """Candidates with ``k`` clusters of these shapes; all if there are none of these shapes."""
         every, found = self.plan.components(k), []
         for one in [c for c in every if ModelCandidate(c.setting).shape in shapes] or every:
-            if one.key not in self._placed:  # components that see rows alike share them
+            if one.key not in self._placed:  # components with equal keys share them
                 self._placed[one.key] = one.place(self.sample.X)
             X = self._placed[one.key]
             found.append(Problem(self.few.likelihood(one), self.sample, X, self.plan.fixed))
@@ -237,14 +238,15 @@ class _Search:
 
     @property
     def tight(self) -> bool:
-        """Whether every candidate may converge to the full tolerance."""
+        """Whether every candidate should converge to the full tolerance."""
         return self.few.count <= EFFORT.tight_objects and self.plan.thorough
 
     def fits(
         self, sizes: Sequence[int], shapes: Collection[str] = (), *, quick: bool = False
     ) -> list[Fit]:
-        """Fits of all candidates, or of those of some shapes, of one number beside each other;
-        ``quick`` ones need not converge where they are not among the best."""
+        """Fits of all candidates (or of some shapes) with these numbers of clusters. With
+        ``quick``, fits that are not among the best need not converge.
+        """
         problems = {k: self.problems(k, shapes) for k in dict.fromkeys(sizes)}
         if all(len(same) == 1 for same in problems.values()):
             found = {k: [same[0].rate(self._alone(same[0]))] for k, same in problems.items()}
@@ -255,10 +257,11 @@ class _Search:
         return [fit for same in found.values() for fit in same]
 
     def _alone(self, problem: Problem) -> loop.Run:
-        """The best run of the only candidate, clusters moved where starts did not agree."""
+        """The best run of a single candidate; clusters are moved if the starts did not agree."""
         likelihood, plan, component = problem.likelihood, self.plan, problem.component
         poor = likelihood.count < 2 * component.n_parameters()
-        # Where objects are few, high likelihoods belong to thin clusters: only k-means is safe.
+        # With few objects, high likelihoods belong to thin clusters, so only k-means starts are
+        # safe.
         R = self.sample.groups(component.n_clusters, plan.n_init, plan.seed, nested=not poor)
         states = problem.states(R, plain=len(R) > 1 and not poor)
         if len(states) == 1:
@@ -269,7 +272,7 @@ class _Search:
         return moved_run(problem, run, Limits(plan.max_iter, plan.tol))
 
     def _from_groups(self, problems: list[Problem], tol: float) -> list[loop.Run]:
-        """A run of every candidate of one number from the starts that all share."""
+        """A run of every candidate with one number of clusters, from shared starts."""
         k = problems[0].component.n_clusters
         n_starts = min(self.plan.n_init, EFFORT.search_starts)
         R = self.sample.groups(k, n_starts, self.plan.seed)
@@ -277,7 +280,7 @@ class _Search:
         return [best_run(p.likelihood, p.states(R, plain=True), limits)[0] for p in problems]
 
     def _donors(self, pairs: list[tuple[Problem, loop.Run]]) -> list[tuple[Problem, np.ndarray]]:
-        """Memberships that candidates ended with, the most likely first, those that agree once."""
+        """Final memberships of the candidates, most likely first, without repetitions."""
         if self.plan.fixed or pairs[0][0].component.n_clusters == 1:
             return []
         height = [p.likelihood.log_volume + merit(p.likelihood, *run[:2]) for p, run in pairs]
@@ -295,7 +298,7 @@ class _Search:
         tol: float,
         own: loop.Run | None,
     ) -> loop.Run:
-        """The best run of a candidate also from the memberships that others ended with."""
+        """The best run of a candidate, also started from memberships of the others."""
         R = [groups for giver, groups in donors if giver is not problem][: EFFORT.donors]
         if not R:
             return self._from_groups([problem], tol)[0] if own is None else own
@@ -303,7 +306,7 @@ class _Search:
         return best_run(problem.likelihood, problem.states(np.stack(R)), limits, own)[0]
 
     def _tight(self, problems: dict[int, list[Problem]]) -> dict[int, list[Fit]]:
-        """Every candidate to the full tolerance, also from its neighbours in the table."""
+        """Every candidate to the full tolerance, also started from its neighbours in the table."""
         tol, runs = self.plan.tol, {}
         for k, same in problems.items():
             pairs = list(zip(same, self._from_groups(same, tol), strict=True))
@@ -324,7 +327,7 @@ class _Search:
     def _compare_sizes(
         self, problems: dict[int, list[Problem]], runs: dict[int, list[loop.Run]]
     ) -> None:
-        """Start every candidate also from those with one cluster more or less, in place."""
+        """Start every candidate also from mixtures with one cluster more or less, in place."""
         limits = self.plan.limits(self.plan.tol, EFFORT.neighbours)
         for k in sorted(set(problems) - {1}):
             moves = [(j, move) for j, move in ((k - 1, more), (k + 1, fewer)) if j in problems]
@@ -351,9 +354,10 @@ class _Search:
                     fits[i] = again
 
     def _loose(self, problems: dict[int, list[Problem]]) -> dict[int, list[Fit]]:
-        """Leading shapes from all starts; others from where these ended, unless they are ruled out.
+        """Leading shapes from all starts; others from their results, unless they are ruled out.
 
-        A shape is ruled out if a freer one is not likely enough for its number of parameters.
+        A shape is ruled out if the likelihood of a freer one is too low for its number of
+        parameters.
         """
         tol, criterion = max(self.plan.tol, EFFORT.loose_tol), self.plan.criterion
         fits: dict[tuple[int, int], Fit] = {}
@@ -364,7 +368,7 @@ class _Search:
             ends[k] = list(zip(leading, self._from_groups(leading, tol), strict=True))
             for p, run in ends[k]:
                 fits[k, same.index(p)] = p.rate(run)
-        best = dict.fromkeys({criterion, "bic"}, np.inf)  # averages have weights by BIC
+        best = dict.fromkeys({criterion, "bic"}, np.inf)  # averages use weights by BIC
         for fit in fits.values():
             _improve(best, fit)
         for k, same in problems.items():
@@ -390,7 +394,7 @@ class _Search:
         return {k: [fits[k, i] for i in range(len(same))] for k, same in problems.items()}
 
     def _polish(self, fits: dict[tuple[int, int], Fit]) -> None:
-        """Run the best candidates to the tolerance that was asked for, in place."""
+        """Continue the best candidates to the requested tolerance, in place."""
         values = {at: fits[at].value(self.plan.criterion) for at in sorted(fits)}
         order = sorted((value, at) for at, value in values.items() if np.isfinite(value))
         for value, at in order[: EFFORT.polished]:
@@ -401,12 +405,13 @@ class _Search:
 def ruled_out(
     likelihood: Likelihood, freer: list[Fit], best: dict[str, float], criterion: str
 ) -> ModelCandidate | None:
-    """The row of a candidate that need not be fitted, since its log-likelihood is at most that of a
-    freer shape, with the bound as the reason; else None."""
+    """Row of a candidate that need not be fitted, because its log-likelihood is at most that of a
+    freer shape, with the bound as the reason; otherwise None.
+    """
     component = likelihood.component
     p, log_n = component.n_parameters(), float(np.log(likelihood.count))
     share = likelihood.count / likelihood.total
-    # A run to where a component has no width stops before its maximum, and rules nothing out.
+    # A run to a component without width stops before its maximum, and rules nothing out.
     ends = [
         float(fit.run.objective)
         for fit in freer
@@ -427,21 +432,25 @@ def ruled_out(
 
 
 def _improve(best: dict[str, float], fit: Fit) -> None:
-    """Lower the best criteria to those of a fit, less what it owes to thin clusters."""
+    """Update the best criteria with those of a fit, corrected for thin clusters."""
     for by, value in best.items():
         best[by] = float(np.fmin(value, fit.value(by) + fit.doubt()))
 
 
 def fit_all(data: Objects, sizes: Sequence[int], plan: Plan) -> list[Fit]:
-    """Fits of every candidate with these numbers of clusters, on a sample of many objects."""
+    """Fits of every candidate with these numbers of clusters, on a sample if there are many
+    objects.
+    """
     return _Search(data.few(plan.seed), plan).fits(sizes)
 
 
 def fit_growing(
     data: Objects, sizes: list[int], plan: Plan, more_sizes: Callable[[int, list[int]], list[int]]
 ) -> list[Fit]:
-    """Fits of "auto": of more clusters while ``more_sizes(best, tried)`` names some, with the
-    shapes of the best candidates. The best number is then fitted as if it had been given."""
+    """Fits of "auto". More clusters are tried, with the shapes of the best candidates, as long as
+    ``more_sizes(best, tried)`` returns some. The best number is then fitted as if it had been
+    given.
+    """
     search = _Search(data.few(plan.seed), plan)
     fits, tried = search.fits(sizes, quick=not plan.fixed), list(sizes)
     while next_ := more_sizes(choose(fits, plan.criterion).candidate.n_clusters, tried):
@@ -458,11 +467,11 @@ def fit_growing(
 
 
 def choose(fits: Sequence[Fit], criterion: str) -> Fit:
-    """The best fit; of those that tie the one with the fewest parameters, then the earliest. Where
-    every candidate failed, the one with the fewest parameters.
+    """The best fit; in a tie the one with the fewest parameters, then the first. If every candidate
+    failed, the one with the fewest parameters.
 
-    What a fit owes to the thinness of clusters of few objects counts against it (``doubt``): such
-    maxima have no more to say about clusters for their high likelihood.
+    The gain from thin clusters of few objects counts against a fit (``doubt``): such a high
+    likelihood says nothing more about clusters.
     """
     values = np.array([fit.value(criterion) for fit in fits])
     near, judged = np.arange(len(fits)), np.full(len(fits), np.inf)
@@ -476,7 +485,7 @@ def choose(fits: Sequence[Fit], criterion: str) -> Fit:
 
 
 def on_all(data: Objects, fit: Fit, plan: Plan) -> Fit:
-    """The fit of a candidate on all objects, from where its fit on a sample ended."""
+    """The fit of a candidate to all objects, continued from its fit to a sample."""
     if fit.likelihood.rows.shape[0] == data.X.shape[0]:
         return fit
     return _further(fit, data.likelihood(fit.likelihood.component), plan)
@@ -488,7 +497,7 @@ def _further(fit: Fit, likelihood: Likelihood, plan: Plan) -> Fit:
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two weighted memberships (k, n) are the same, in whatever order."""
+    """Whether two weighted memberships (k, n) are equal up to the order of clusters."""
     together = one @ other.T
     best = np.abs(one - other[np.argmax(together, axis=1)])
     return bool(best.sum() <= EFFORT.same_memberships * one.sum())
@@ -502,13 +511,13 @@ def best_run(
 ) -> tuple[loop.Run, bool]:
     """The best run from several states, and whether another one found the same optimum.
 
-    The first state goes to convergence whatever short runs say, unless there is an ``incumbent``.
+    The first state always continues to convergence, unless there is an ``incumbent``.
     """
     run = partial(likelihood.run, max_iter=limits.max_iter, tol=limits.tol, sound=limits.sound)
     runs = [run(states[0])] if incumbent is None else []
     left = list(states[1:]) if incumbent is None else list(states)
-    # A few starts often agree already; only where they do not, all others are tried. With few
-    # objects steps are cheap and optima many: then agreement proves nothing.
+    # A few starts often agree already; only if they do not, all others are tried. With few objects
+    # steps are cheap and optima many, so agreement proves nothing.
     certify = incumbent is None and likelihood.count > EFFORT.certified_objects
     agreed = False
     groups = (left[: EFFORT.probes], left[EFFORT.probes :]) if certify else (left,)
@@ -528,7 +537,7 @@ def best_run(
 
 
 def _rank(likelihood: Likelihood, run: loop.Run) -> tuple[bool, bool, float]:
-    """Sort key of runs: sound ones first, then no small clusters, then the higher objective."""
+    """Sort key of runs: sound ones first, then those without small clusters, then by objective."""
     component, count = likelihood.component, likelihood.count
     value = -merit(likelihood, run.state, run.objective)
     sound = component.is_sound(run.state, count)
@@ -536,7 +545,7 @@ def _rank(likelihood: Likelihood, run: loop.Run) -> tuple[bool, bool, float]:
 
 
 def merit(likelihood: Likelihood, state: State, objective: float) -> float:
-    """The value by which maxima are compared; the least of all where it is no number."""
+    """Value by which maxima are compared; -inf if the objective is not finite."""
     value = float(objective - likelihood.component.uncounted(state))
     return value if np.isfinite(value) else -np.inf
 
@@ -557,7 +566,7 @@ def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> lis
 
 
 def _agree(runs: list[loop.Run], same: float) -> bool:
-    """Whether enough of the runs found the best optimum."""
+    """Whether enough runs found the best optimum."""
     values = sorted((float(run.objective) for run in runs), reverse=True)
     return len(values) >= EFFORT.agreeing and values[0] - values[EFFORT.agreeing - 1] <= same
 
@@ -579,7 +588,7 @@ def moved_run(problem: Problem, best: loop.Run, limits: Limits) -> loop.Run:
 
 
 def _swaps(problem: Problem, state: State) -> Iterator[np.ndarray]:
-    """Groups (k, n) in which one cluster left its place to half of another."""
+    """Groups (k, n) in which a cluster was dropped and another one cut in two."""
     L, weights = problem.logits(state), problem.sample.weights
     for j in least_missed(L, weights)[: EFFORT.lost]:
         others = L.copy()
@@ -596,14 +605,14 @@ def _swaps(problem: Problem, state: State) -> Iterator[np.ndarray]:
 
 
 def fewer(problem: Problem, state: State) -> Iterator[np.ndarray]:
-    """Weighted memberships (k - 1, n) of mixtures that lost a cluster, those least missed."""
+    """Weighted memberships (k - 1, n) of mixtures without one of the least missed clusters."""
     L, weights = problem.logits(state), problem.sample.weights
     for j in least_missed(L, weights)[: EFFORT.cut]:
         yield softmax_columns(np.delete(L, j, axis=0))[0] * weights
 
 
 def more(problem: Problem, state: State) -> Iterator[np.ndarray]:
-    """Weighted memberships (k + 1, n) of mixtures one cluster of which is cut in two."""
+    """Weighted memberships (k + 1, n) of mixtures with one cluster cut in two."""
     R = problem.memberships(state)
     sides, spread = _sides(problem.sample.spaces[0], R)
     for cut in np.argsort(-spread, kind="stable")[: EFFORT.cut]:
@@ -614,19 +623,20 @@ def more(problem: Problem, state: State) -> Iterator[np.ndarray]:
 
 
 def least_missed(L: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The clusters in the order of the log-likelihood without them, highest first."""
+    """The clusters, sorted by the log-likelihood without them, highest first."""
     best, columns = np.argmax(L, axis=0), np.arange(L.shape[1])
     peak, others = L[best, columns], L.copy()
     others[best, columns] = -np.inf
-    E = np.exp(others - peak)  # so that what is left without a cluster never cancels
+    E = np.exp(others - peak)  # avoids cancellation in the log-likelihood without a cluster
     without = peak + np.log(1.0 + E.sum(axis=0) - E)
     without[best, columns] = softmax_columns(others)[1]
     return np.argsort(without @ weights, kind="stable")[::-1]
 
 
 def _sides(X: np.ndarray, R: np.ndarray) -> tuple[list[list[np.ndarray]], np.ndarray]:
-    """On which side (n,) of the middle objects lie, for the axes across which a cluster is cut,
-    and the scatter of every cluster along its longest axis (k,)."""
+    """Sides (n,) of the objects for each axis across which a cluster may be cut, and the scatter
+    (k,) of every cluster along its longest axis.
+    """
     mass = np.maximum(R.sum(axis=1), np.finfo(float).tiny)
     means = (R @ X) / mass[:, None]
     sides, spread = [], np.empty(len(R))

@@ -1,5 +1,5 @@
-"""The base of every model that reads a similarity: ``similarity=`` becomes W, what the user knows
-of some objects and pairs goes along, and new objects become rows beside it.
+"""The base class of models of a similarity: it turns ``similarity=`` into W, adds constraints on
+objects and pairs, and compares new objects with the fitted ones.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ class SimilarityClusterer(Clusterer):
     """Models of a similarity W (n, n), given or made from features by ``similarity``.
 
     ``similarity`` is ``"precomputed"``, ``"distance"``, a name, or a function ``f(X, Y=None)``:
-    similarities among the rows of X, or of new objects X to known objects Y.
+    the similarities among the rows of X, or of new objects X to known objects Y.
     """
 
     _any_library = True  # arrays of every library that follows the array API standard
 
     similarity: Any
-    _weighs_pairs = False  # whether NaN in W and ``pair_weight`` are understood
+    _weighs_pairs = False  # whether NaN in W and ``pair_weight`` are supported
     _signed = False  # whether similarities may be negative
-    _copies: np.ndarray | None = None  # which rows are equal, where clusters outnumber those
+    _copies: np.ndarray | None = None  # which rows are equal, if clusters outnumber distinct rows
 
     @documented
     def fit(
@@ -75,7 +75,7 @@ class SimilarityClusterer(Clusterer):
         ----------
         X : array, sparse array or operator
             A similarity (n, n) if ``similarity="precomputed"``, distances (n, n) if ``"distance"``;
-            else features (n, p), where nearest neighbours leave missing values out.
+            else features (n, p); nearest neighbours ignore missing values.
         %(similarity_known)s
 
         Returns
@@ -110,7 +110,7 @@ class SimilarityClusterer(Clusterer):
 
     @abstractmethod
     def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
-        """Learn from the similarity among objects and what is known of them."""
+        """Fit to the similarity among objects and the constraints."""
 
     def _objects(
         self,
@@ -118,14 +118,14 @@ class SimilarityClusterer(Clusterer):
         sample_weight: ArrayLike | None = None,
         pair_weight: ArrayLike | Similarity | None = None,
     ) -> tuple[Evidence, Objects]:
-        """The similarity among objects, whatever the number of clusters, and rows as objects."""
+        """The similarity among objects, for any number of clusters, and the object of each row."""
         self._check_room(X)
         for name in ("_W", "_joint_factor", "_copies"):
             self.__dict__.pop(name, None)
         if self._square():
             W, pairs = self._given(X, pair_weight)
             rows = present_rows(W.shape[0], check_weights(sample_weight, W))
-            if rows.weights is not None and rows.weights.sum() < rows.size:  # these are no copies
+            if rows.weights is not None and rows.weights.sum() < rows.size:  # not numbers of copies
                 rows = rows.in_units()
             pairs = pairs if pairs is None or rows.group is None else rows.average(pairs)
             return Evidence(rows.average(W), rows.weights, pairs), rows
@@ -157,10 +157,10 @@ class SimilarityClusterer(Clusterer):
 
     @abstractmethod
     def _check_parameters(self) -> None:
-        """Check what ``__init__`` stored."""
+        """Check the parameters that ``__init__`` stored."""
 
     def _linked(self, evidence: Evidence, known: Known) -> Evidence:
-        """The cluster kernel of a graph, if that is asked for, with links as edges."""
+        """The cluster kernel of a graph with links as edges, if a cluster kernel is used."""
         if not self._is("cluster-kernel"):
             return evidence
         graph = evidence.W
@@ -171,7 +171,7 @@ class SimilarityClusterer(Clusterer):
         return evidence._replace(W=self._W)
 
     def _join(self, evidence: Evidence, known: Known) -> Evidence:
-        """Rows that belong together as one object."""
+        """The evidence with must-linked rows merged into one object."""
         assert known.component is not None
         size = evidence.W.shape[0]
         group = np.arange(known.component.size) if self._group is None else self._group
@@ -191,7 +191,7 @@ class SimilarityClusterer(Clusterer):
         return evidence
 
     def _given(self, X: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, Any]:
-        """A precomputed similarity, and the weights of its pairs where not all are one."""
+        """A precomputed similarity, and the weights of its pairs (None if all are one)."""
         names = X if hasattr(X, "columns") else None
         foreign = reader(X)
         X = X if foreign is None else foreign.check_array(X, "W")
@@ -204,7 +204,7 @@ class SimilarityClusterer(Clusterer):
             signed=self._signed,
             features="set similarity='cluster-kernel'",
         )
-        # What the structure test may read: not where pairs are missing, or similarities negative.
+        # Evidence for the structure test: not if pairs are missing or similarities negative.
         self._evidence_ = W if pairs is None and magnitudes(W) is W else None
         self.n_features_in_ = W.shape[0]
         if names is not None:
@@ -233,7 +233,7 @@ class SimilarityClusterer(Clusterer):
             self._copies = rows.group
             rows = present_rows(X.shape[0], weights)
         rows = rows.in_units()
-        # What is kept must not change when the user changes X.
+        # A copy, so that later changes of X by the user have no effect.
         known = X if not host else X.copy() if rows.group is None else X[rows.first()]
         counts = function in (knn, self_tuning, gaussian) and rows.weights is not None
         counted = {"weights": rows.weights} if counts else {}
@@ -251,7 +251,7 @@ class SimilarityClusterer(Clusterer):
         return rows, W
 
     def _spread(self, memberships: Any, X: Any) -> Any:
-        """Memberships (n, k) of all rows, from those of the objects; equal rows have equal ones."""
+        """Memberships (n, k) of all rows, from those of the objects; equal rows get equal ones."""
         U, group, k = memberships, self._group, memberships.shape[1]
         if group is not None:
             U = np.full((group.size, k), 1.0 / k, dtype=memberships.dtype)
@@ -266,7 +266,8 @@ class SimilarityClusterer(Clusterer):
         """Memberships of new objects from their similarities (n_new, g) to the objects."""
 
     def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects, each by itself beside the fitted ones.
+        """Memberships of new objects, each placed separately by its similarities to the fitted
+        ones.
 
         Parameters
         ----------
@@ -279,7 +280,7 @@ class SimilarityClusterer(Clusterer):
         Returns
         -------
         memberships : array of shape (n_new, n_clusters)
-            Uniform for an object similar to nothing.
+            Uniform for an object without any similarity.
         """
         self._check_fitted()
         return self._new_at(self._place(self._new_similarities(X)), n_clusters, X)
@@ -288,7 +289,7 @@ class SimilarityClusterer(Clusterer):
         if not self._square():
             return super()._structure_evidence(evidence)
         if reader(evidence) is not None or isinstance(evidence, Factored):
-            return None, ""  # the kernel was made for k clusters and has its eigenvectors already
+            return None, ""  # the kernel was made for k clusters and already has their eigenvectors
         if sp.issparse(evidence):
             return sp.csr_array(evidence), "similarity"
         plain = isinstance(evidence, np.ndarray) or not hasattr(evidence, "shape")
@@ -346,7 +347,7 @@ class SimilarityClusterer(Clusterer):
             rows = self._function()(X, self._known, **self._counted)
         except TypeError as error:
             raise TypeError(
-                "similarity must accept (X, Y) to place new objects X beside known objects Y: "
+                "similarity must accept (X, Y) to compare new objects X with known objects Y: "
                 f"{error}"
             ) from error
         if not isinstance(rows, Factored):
@@ -355,11 +356,11 @@ class SimilarityClusterer(Clusterer):
         return averaged(self._columns, rows)
 
     def _square(self) -> bool:
-        """Whether the evidence is (n, n): similarities or distances."""
+        """Whether the data are (n, n): similarities or distances."""
         return self._is("precomputed", "distance")
 
     def _is(self, *names: str) -> bool:
-        """Whether the similarity has one of these names."""
+        """Whether ``similarity`` is one of these names."""
         return isinstance(self.similarity, str) and self.similarity in names
 
     def _function(self) -> Any:
@@ -382,7 +383,7 @@ class SimilarityClusterer(Clusterer):
 
 
 class PairWeightingClusterer(SimilarityClusterer):
-    """Models whose ``fit`` also takes weights of pairs, and reads NaN as not measured."""
+    """Models whose ``fit`` also takes weights of pairs, and NaN for unmeasured pairs."""
 
     _weighs_pairs = True
 
@@ -403,8 +404,8 @@ class PairWeightingClusterer(SimilarityClusterer):
         ----------
         X : array, sparse array or operator
             A similarity (n, n) if ``similarity="precomputed"``, where NaN means "not measured";
-            distances (n, n) if ``"distance"``; else features (n, p), where nearest neighbours leave
-            missing values out.
+            distances (n, n) if ``"distance"``; else features (n, p); nearest neighbours ignore
+            missing values.
         pair_weight : array, sparse array or operator of shape (n, n), optional
             Confidence in each similarity; 0 means not measured. Makes the problem dense.
         %(similarity_known)s

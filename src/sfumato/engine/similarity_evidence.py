@@ -1,6 +1,6 @@
-"""A similarity with all that goes along.
+"""A similarity with weights, missing pairs, links and isolated objects.
 
-Weights of objects and of pairs, gaps, objects without evidence.
+The functions here prepare it for the models.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from ..array.arrays import is_numpy
 from ..array.types import ArrayLike, Similarity
 from ..array.validation import refuse_mask
 from ..array.warn import warn
-from ..numerics.operators import degrees, diagonal_of
-from ..similarity.operators import Factored
+from ..numerics.operators import Factored, degrees, diagonal_of
 from .objects import Objects
 
 
 class Evidence(NamedTuple):
-    """Similarity ``W`` among g objects.
+    """Similarity ``W`` among g objects, with weights.
 
-    ``weights`` (g,) of the objects, None if all are one; ``pairs`` (g, g), weights of pairs, None
-    if all are one. ``extra`` (g, g), sparse: similarities of linked pairs, to be added.
-    ``self_pairs``: for merged objects, the self pairs of their members and the similarities of
-    those, both (g,) and for each unit of weight.
+    ``weights`` (g,) belong to the objects and ``pairs`` (g, g) to pairs; None if all are one. The
+    sparse ``extra`` (g, g) holds similarities of linked pairs, to be added. For merged objects,
+    ``self_pairs`` are the self pairs of their members and their similarities, both (g,) and per
+    unit of weight.
     """
 
     W: Any
@@ -37,7 +36,7 @@ class Evidence(NamedTuple):
     extra: Any = None
 
     def merge(self, joints: Objects) -> Evidence:
-        """Linked objects as one: mean similarities, joint weights."""
+        """The evidence with linked objects merged: mean similarities, total weights."""
         assert joints.group is not None and joints.row_weights is not None  # noqa: PT018
         assert joints.weights is not None
         out = joints.row_weights * np.minimum(joints.row_weights, 1.0)
@@ -51,7 +50,7 @@ class Evidence(NamedTuple):
         return Evidence(W, total, mean, (left, similarity))
 
     def take(self, kept: np.ndarray) -> Evidence:
-        """The evidence on some of the objects."""
+        """The evidence restricted to some of the objects."""
         selection = Objects(kept.size, np.where(kept, np.cumsum(kept) - 1, -1))
         weights = None if self.weights is None else self.weights[kept]
         pairs = None if self.pairs is None else self.pairs[np.ix_(kept, kept)]
@@ -62,7 +61,7 @@ class Evidence(NamedTuple):
 
 
 def largest_entry(W: Any) -> float:
-    """The largest similarity: of an operator, that on its diagonal."""
+    """The largest similarity; for an operator, that on its diagonal."""
     if sp.issparse(W):
         return float(abs(W.data).max(initial=0.0)) or 1.0
     values = W if isinstance(W, np.ndarray) else np.asarray(diagonal_of(W))
@@ -70,12 +69,12 @@ def largest_entry(W: Any) -> float:
 
 
 def extreme_unit(W: Any) -> float:
-    """The largest entry of a similarity whose squares would overflow or underflow; else 1.
+    """The largest entry, if its square would overflow or underflow; otherwise 1.
 
-    Of an operator, the largest sum of a row.
+    For an operator, the largest row sum.
     """
     if isinstance(W, LinearOperator) and W.dtype is not None and W.dtype.kind == "f":
-        with np.errstate(over="ignore", invalid="ignore"):  # what is no number is refused later
+        with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN are refused later
             W = np.asarray(W @ np.ones((W.shape[1], 1), dtype=W.dtype))
     if not (isinstance(W, np.ndarray) or sp.issparse(W)) or W.dtype.kind != "f":
         return 1.0
@@ -90,17 +89,17 @@ def extreme_unit(W: Any) -> float:
 
 
 def in_units(W: Any, unit: float) -> Any:
-    """W / unit; an operator is written out, since 1 / unit may be too large a number."""
+    """W / unit; operators are written out, since 1 / unit may overflow."""
     if isinstance(W, LinearOperator):
         W = W @ np.eye(W.shape[1])
     return W / unit if isinstance(W, np.ndarray) or sp.issparse(W) else np.asarray(W) / unit
 
 
 def has_gaps(W: Any) -> bool:
-    """Whether a matrix of real numbers holds NaN."""
+    """Whether a real matrix contains NaN."""
     if sp.issparse(W):
         W = W.tocoo().data if W.format in ("dok", "lil", "dia") else W.data
-    elif type(W).__module__.partition(".")[0] == "pandas":  # whose NA no array of numbers holds
+    elif type(W).__module__.partition(".")[0] == "pandas":  # NumPy arrays cannot hold its NA
         return bool(W.isna().to_numpy().any())
     elif hasattr(W, "to_numpy"):
         W = W.to_numpy()
@@ -116,15 +115,15 @@ def has_gaps(W: Any) -> bool:
 
 
 def without_gaps(W: Any) -> np.ndarray:
-    """W with 0 where it is NaN; infinities stay, and are refused."""
+    """W with NaN replaced by 0; infinities stay and are refused."""
     W = np.asarray(W)
     return np.where(np.isnan(W), W.dtype.type(0), W)
 
 
 def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, Any]:
-    """The similarity with 0 where it is NaN, and the weights of its pairs (n, n), 0 there.
+    """The similarity with NaN replaced by 0, and the weights of its pairs (n, n), 0 for NaN.
 
-    None if all pairs count alike.
+    The weights are None if all are equal.
     """
     gaps = has_gaps(W)
     if pair_weight is None and not gaps:
@@ -140,13 +139,13 @@ def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, A
         )
     if not np.isfinite(Q).all() or Q.min() < 0:
         raise ValueError("pair_weight must be finite and nonnegative; 0 means not measured")
-    # Times squares of similarities, and summed over all pairs, weights are still numbers.
+    # Products of weights with squared similarities, and their sums, must stay finite.
     if Q.size and Q.max() > 0 and not 1e-20 <= Q.max() <= 1e20:
         raise ValueError(
             f"pair_weight is too large or too small to be summed (largest {Q.max():g}): divide it "
             "by its largest value"
         )
-    # Where only one of w_ij and w_ji is measured, it stands for both.
+    # If only one of w_ij and w_ji is measured, it is used for both.
     own = np.where(missing, np.where(missing.T, 0.0, Q.T), np.where(missing.T, Q, (Q + Q.T) / 2))
     Q, dense = own, without_gaps(np.where(missing, dense.T, dense))
     if Q.max() <= 0:
@@ -155,7 +154,7 @@ def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, A
 
 
 def _dense(W: Any, name: str) -> np.ndarray:
-    """Numbers (n, n) written out: weights of pairs need every pair."""
+    """A dense (n, n) array, since weights of pairs need every pair."""
     refuse_mask(W, name)
     if hasattr(W, "toarray"):
         W = W.toarray()
@@ -168,7 +167,7 @@ def _dense(W: Any, name: str) -> np.ndarray:
 
 
 def isolated(W: Any, pairs: Any = None) -> np.ndarray:
-    """Which objects (n,) have no similarity to any other."""
+    """Mask (n,) of objects without similarity to any other."""
     if pairs is not None:
         W = np.abs(W) * pairs
     if isinstance(W, Factored) or hasattr(W, "factor"):
@@ -188,7 +187,9 @@ def isolated(W: Any, pairs: Any = None) -> np.ndarray:
 
 
 def set_apart(evidence: Evidence, n_clusters: int) -> np.ndarray:
-    """Objects (g,) similar to no other, and those of pieces beyond the ``n_clusters`` largest."""
+    """Objects (g,) without similarity to others, or in components beyond the ``n_clusters``
+    largest.
+    """
     dropped = isolated(evidence.W, evidence.pairs)
     if dropped.all():
         return np.zeros(dropped.size, dtype=bool)
@@ -209,7 +210,7 @@ def set_apart(evidence: Evidence, n_clusters: int) -> np.ndarray:
 def smaller_pieces(
     W: Any, weights: np.ndarray | None, dropped: np.ndarray, n_clusters: int
 ) -> np.ndarray:
-    """Which objects (n,) lie in unconnected pieces beyond the ``n_clusters`` heaviest."""
+    """Mask (n,) of objects in connected components beyond the ``n_clusters`` heaviest."""
     dense = isinstance(W, np.ndarray) and W.shape[0] <= 5000
     if not (dense or sp.issparse(W)) or n_clusters < 2 or (dense and W[0].all()):
         return np.zeros(dropped.size, dtype=bool)
@@ -225,7 +226,9 @@ def smaller_pieces(
 
 
 def averaged(columns: Any, rows: Any) -> Any:
-    """Similarities (n_new, n) to rows as those to objects, by their averages ``columns`` (n, g)."""
+    """Similarities (n_new, n) to rows turned into those to objects, with averages ``columns`` (n,
+    g).
+    """
     if columns is None:
         return rows
     if isinstance(rows, Factored):
@@ -236,7 +239,7 @@ def averaged(columns: Any, rows: Any) -> Any:
 
 
 def shared(U: np.ndarray, copies: np.ndarray) -> np.ndarray:
-    """Memberships (n, k) that rows of one number above -1 in ``copies`` (n,) share."""
+    """Memberships (n, k) averaged over rows with the same nonnegative number in ``copies`` (n,)."""
     place = copies - min(0, int(copies.min()))
     sums = np.zeros((int(place.max()) + 1, U.shape[1]), dtype=U.dtype)
     np.add.at(sums, place, U)
@@ -245,7 +248,7 @@ def shared(U: np.ndarray, copies: np.ndarray) -> np.ndarray:
 
 
 def take_rows(X: Any, index: np.ndarray) -> Any:
-    """Some rows of an array, a sparse array, a frame, a list or an operator."""
+    """Selected rows of an array, a sparse array, a frame, a list or an operator."""
     if hasattr(X, "iloc"):
         return X.iloc[index]
     if isinstance(X, np.ndarray) or sp.issparse(X):
@@ -260,9 +263,9 @@ def take_rows(X: Any, index: np.ndarray) -> Any:
 def similarity_of_distances(
     D: Any, scales: np.ndarray | None = None, *, n_neighbors: int = 7
 ) -> tuple[np.ndarray, np.ndarray]:
-    """exp(-d^2 / (s_i s_j)) of distances, s the distance to the n-th neighbour, and s of the rows.
+    """Similarities exp(-d^2 / (s_i s_j)), with the distances s to the n-th neighbour, and s itself.
 
-    With the ``scales`` (n,) of known objects, distances (n_new, n) of new objects to them.
+    For new objects, pass the distances (n_new, n) and the ``scales`` (n,) of the known ones.
     """
     D = _dense(D, "the distances")
     if D.ndim != 2 or (scales is None and D.shape[0] != D.shape[1]):

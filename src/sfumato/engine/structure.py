@@ -1,26 +1,26 @@
-"""The structure test after every fit: are there clusters, and do the data separate all of them.
+"""The structure test after every fit: whether there are clusters, and whether they are separate.
 
-Features: do sparse regions lie between the clusters? Objects are placed on the directions that
-separate the clusters (eigenvectors of S_w^-1 S_b). With r_m(y) the distance to the m-th neighbour
-of a point y in q dimensions, log density is -q log r_m(y) up to a constant, with standard deviation
-1 / sqrt(m) whatever q is. For two clusters a and b that are neighbours in the graph of nearest
-neighbours,
+Features: the test looks for sparse regions between the clusters. Objects are projected on the
+directions that separate the clusters (eigenvectors of S_w^-1 S_b). With r_m(y) the distance to the
+m-th neighbour of a point y in q dimensions, log density is -q log r_m(y) up to a constant, with
+standard deviation 1 / sqrt(m) whatever q is. For two clusters a and b that are neighbours in the
+graph of nearest neighbours,
 
     z_ab = sqrt(m) ( min(g_a, g_b) - g_ab )
 
 where g_a is the median log density in a, and g_ab that of the border: the midpoints of the edges
-from a to b. Every object of the side with fewer border objects counts once, by the median over its
-edges: a single stray inside the other cluster has many edges. A valley gives a large z; a cut
-through one cloud gives z near or below 0. Where the density is flat, the least favourable case
-without clusters, z of one pair is about normal. All clusters stand apart only if every pair does,
-so the p value is that of the shallowest valley: the hypothesis that some two clusters are one cloud
-is rejected at a level only if each pair is (an intersection-union test, which needs no correction
-for the number of pairs).
+from a to b. On the side with fewer border objects, every object counts once, by the median over its
+edges, since a single stray inside the other cluster has many edges. A valley gives a large z; a cut
+through one cloud gives z near or below 0. For a flat density, the least favourable case without
+clusters, z of one pair is approximately normal. All clusters are separate only if every pair is, so
+the p value is that of the shallowest valley: the hypothesis that some pair is one cloud is rejected
+only if it is rejected for each pair (an intersection-union test, which needs no correction for the
+number of pairs).
 
-Similarities and labelings: of the space of the k leading eigenvectors of the normalised similarity,
-the share of its worst direction that the labels leave unexplained. Blocks leave almost nothing.
-The eigenvectors of a continuum are smooth waves and those of noise are noise: labels leave a fifth
-of them unexplained, or more.
+Similarities and labelings: the statistic is the unexplained share of the direction that the labels
+explain worst, in the space of the k leading eigenvectors of the normalised similarity. For blocks
+it is almost zero. The eigenvectors of a continuum are smooth waves, and those of noise are noise:
+labels leave a fifth of them unexplained, or more.
 """
 
 from __future__ import annotations
@@ -40,41 +40,44 @@ from ..array.warn import warn
 from ..numerics.eigen import leading_eigenvectors
 from ..numerics.operators import degrees, normalized_operator
 
-LEVEL = 0.05  # accepted rate of false alarms
-# Independent tests that a search over all numbers of clusters counts as: its candidates are alike.
+LEVEL = 0.05  # accepted rate of false positives
+# A search over all numbers of clusters counts as this many independent tests, since its candidates
+# are similar.
 SEARCH_TESTS = 3
-FEWEST = 50  # least number of objects to compare densities
-SMALLEST = 5  # least number of objects of a cluster that is compared with another
-LARGEST = 2000  # objects that are looked at: a fixed sample of more
+FEWEST = 50  # fewest objects for comparing densities
+SMALLEST = 5  # fewest objects of a cluster for comparing it with another
+LARGEST = 2000  # size of the fixed sample that is tested if there are more objects
 CONFIDENT = 0.75  # mean largest membership above which a warning is given
 PREFIX = "structure test: "
 
 
 class Tuning(NamedTuple):
-    """What the statistics are without clusters, and how borders are read (docs/thresholds.md).
+    """Distributions of the statistics without clusters, and constants of borders
+    (docs/thresholds.md).
 
     ``flat`` and ``waves`` come from ``python -m benchmarks.calibration``, on uniform clouds.
     """
 
-    # Mean and standard deviation of z for two clusters of one cloud by k-means, mixtures and Ward's
-    # method, 2, 5 and 10 dimensions, 100 to 400 objects. Other noise has smaller z.
+    # Mean and standard deviation of z for two clusters of one cloud, by k-means, mixtures and
+    # Ward's method in 2, 5 and 10 dimensions with 100 to 400 objects. Other noise has smaller z.
     flat: tuple[float, float] = (-0.2, 0.82)
-    # The same of the unexplained share, for spectral clusterings of neighbour graphs of uniform
-    # clouds in the plane, 2 clusters, 150 objects. More clusters, and random similarities, leave
-    # more.
+    # The same for the unexplained share, in spectral clusterings of neighbour graphs of uniform
+    # clouds in the plane, with 2 clusters and 150 objects. More clusters, and random similarities,
+    # leave more.
     waves: tuple[float, float] = (0.215, 0.045)
-    # Objects for each coordinate in which two of many clusters are compared by themselves. Between
-    # 10 and 15, which had the fewest errors of 6 to 20 on nine groups and on cut groups.
+    # Objects per coordinate when two of many clusters are compared separately. Values from 10 to 15
+    # had the fewest errors of 6 to 20, on nine groups and on groups cut in two.
     per_coordinate: int = 12
-    # Principal axes that are kept of wider data: ten, or one for every fifty objects, since along
-    # some direction among many even noise comes apart.
+    # Number of principal axes kept of wider data: ten, or one for every fifty objects, since along
+    # some of many directions even noise separates.
     axes: int = 10
     per_axis: int = 50
     dimensions: int = 4  # in which neighbours still show the density of some hundred objects
-    neighbours: float = 0.8  # times sqrt(n): of 0.5, 0.8 and 1.2 the most powerful, n = 200
-    # Of the smaller of two clusters this share are neighbours at most: more would reach beyond it.
+    neighbours: float = 0.8  # times sqrt(n); of 0.5, 0.8 and 1.2 the most powerful for n = 200
+    # Largest share of the smaller of two clusters that counts as neighbours; more would reach
+    # beyond it.
     part: float = 0.25
-    # Share of the smaller cluster that may be outliers in the other; never as many as the m / 2
+    # Share of the smaller cluster that may be outliers in the other one; never as many as the m / 2
     # objects on either side of a cut through a thread.
     strays: float = 0.1
 
@@ -83,11 +86,11 @@ TUNING = Tuning()
 
 
 class Structure(NamedTuple):
-    """What speaks for the clusters: a statistic, the threshold it must pass, and the p value.
+    """Result of the test: a statistic, the threshold it must exceed, and the p value.
 
     ``p_value`` is the probability of such a statistic without clusters. ``n_apart`` is the number
-    of groups that the evidence tells apart, ``supported`` whether these are all the clusters of
-    the fit. ``split`` is a cluster that falls into separate pieces, or None.
+    of separate groups; ``supported`` says whether these are all clusters of the fit. ``split`` is a
+    cluster that consists of separate pieces, or None.
     """
 
     statistic: float
@@ -99,16 +102,17 @@ class Structure(NamedTuple):
 
 
 def convinces(found: Structure) -> bool:
-    """Whether the clusters are supported though several numbers of clusters were tried."""
+    """Whether the clusters are supported, allowing for a search over several numbers."""
     return found.supported and found.p_value <= LEVEL / SEARCH_TESTS
 
 
 def assess(
     evidence: np.ndarray, memberships: Any, *, kind: str, noise: bool = False
 ) -> Structure | None:
-    """Whether features (n, p) or a similarity (n, n) support the clusters of memberships (n, k),
-    the last of which may be ``noise``; None where nothing can be said: one cluster, fewer than 50
-    objects, or evidence on other machines."""
+    """Test whether features (n, p) or a similarity (n, n) support the clusters of memberships (n,
+    k), of which the last may be ``noise``. None if there is no test: one cluster, fewer than 50
+    objects, or data on other machines.
+    """
     n, k = memberships.shape[0], memberships.shape[1] - noise
     here = is_numpy(evidence) or type(evidence).__module__.split(".")[0] == "torch"
     if n < FEWEST or k < 2 or not here:
@@ -156,8 +160,9 @@ def _flat(level: float) -> float:
 def _look_along_own_axes(
     X: np.ndarray, codes: np.ndarray, found: Valleys, threshold: float
 ) -> None:
-    """Put the valleys of shallow pairs in coordinates of their own where these are deeper: few
-    common coordinates may hide the gap between two of many clusters."""
+    """Replace valleys of shallow pairs by those in separate coordinates, if deeper: a few common
+    coordinates may hide the gap between two of many clusters.
+    """
     shallow = _flat(LEVEL / SEARCH_TESTS)
     group = np.arange(int(codes.max()) + 1)
     for at in np.argsort(found.z, kind="stable")[: int((found.z <= shallow).sum())]:
@@ -169,7 +174,7 @@ def _look_along_own_axes(
 
 
 def _between(X: np.ndarray, codes: np.ndarray, pair: np.ndarray) -> float:
-    """Valley between two clusters in coordinates of their own."""
+    """Valley between two clusters in coordinates made for this pair."""
     rows = np.isin(codes, pair)
     two = (codes[rows] == pair[1]).astype(int)
     own = leading_coordinates(X[rows], max(1, int(rows.sum()) // TUNING.per_coordinate))
@@ -180,8 +185,8 @@ def _between(X: np.ndarray, codes: np.ndarray, pair: np.ndarray) -> float:
 class Valleys(NamedTuple):
     """Pairs of clusters that touch (m, 2), their z values (m,), and the pieces of every cluster.
 
-    ``pieces`` counts, for each cluster, the parts of at least a tenth of it (and more objects than
-    neighbours) that no edge of the neighbour graph joins.
+    ``pieces`` counts the unconnected parts of each cluster in the neighbour graph, if they hold at
+    least a tenth of it and more objects than neighbours.
     """
 
     pairs: np.ndarray
@@ -190,8 +195,9 @@ class Valleys(NamedTuple):
 
 
 def leading_coordinates(X: np.ndarray, k: int = TUNING.axes) -> np.ndarray:
-    """Uncorrelated coordinates of variance one: the leading principal axes, ``k`` at most, of
-    columns that are standardised if their spreads differ more than tenfold."""
+    """Uncorrelated coordinates of variance one: at most ``k`` leading principal axes of the
+    columns, which are standardised if their spreads differ more than tenfold.
+    """
     X = X - X.mean(axis=0)
     spread = X.std(axis=0)
     X, spread = X[:, spread > 1e-12 * spread.max(initial=0.0)], spread[spread > 0]
@@ -213,8 +219,8 @@ def leading_coordinates(X: np.ndarray, k: int = TUNING.axes) -> np.ndarray:
 def without_ties(X: np.ndarray) -> np.ndarray:
     """Features whose rounded columns are spread evenly, up to half-way to the nearest value.
 
-    Copies of a value have no distance to each other, so counts would fall into pieces. Columns of
-    fewer than five values are left alone: what lies between two categories is empty.
+    Copies of a value have distance zero, so counts would fall into pieces. Columns with fewer than
+    five values are unchanged: the space between two categories is empty.
     """
     rng, X = np.random.default_rng(0), X.copy()
     ordered = np.sort(X.T, axis=1)
@@ -230,7 +236,7 @@ def without_ties(X: np.ndarray) -> np.ndarray:
 
 
 def discriminating_coordinates(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Up to 4 coordinates that separate the clusters, in which these are round."""
+    """Up to four coordinates that separate the clusters, in which clusters are round."""
     n, p = X.shape
     k = int(labels.max()) + 1
     sizes = np.bincount(labels, minlength=k)
@@ -247,10 +253,10 @@ def discriminating_coordinates(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valleys:
-    """Depth of the valleys between clusters that touch, for objects at Y (n, q), labels (n,).
+    """Depth of the valleys between touching clusters, for objects Y (n, q) with labels (n,).
 
-    Clusters touch where more than a few strays have neighbours in the other one; without
-    ``strays`` where any object has, and then pieces are not looked for.
+    Clusters touch if more than a few strays have neighbours in the other one (without ``strays``,
+    if any object has; then pieces are not computed).
     """
     n = len(Y)
     k = int(labels.max()) + 1
@@ -264,7 +270,7 @@ def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valley
     key = labels[lower] * k + labels[upper]
     found = np.unique(key)
     sizes = np.bincount(labels, minlength=k)
-    for side in (lower, upper):  # a few outliers inside another cluster are no border
+    for side in (lower, upper):  # a few outliers inside another cluster do not make a border
         owner, counts = np.unique(np.unique(key * n + side) // n, return_counts=True)
         least = np.minimum(sizes[owner // k], sizes[owner % k]) * TUNING.strays
         few = np.clip(least, 2, max(2, m / 3)) if strays else 0
@@ -283,8 +289,9 @@ def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valley
 
 
 def _border(tree: cKDTree, lower: np.ndarray, upper: np.ndarray, m: int) -> float:
-    """Distance to the m-th neighbour half-way along the edges, the median over the objects of the
-    side that has fewer of them."""
+    """Distance to the m-th neighbour half-way along the edges; the median over the objects of the
+    side with fewer of them.
+    """
     radius = tree.query((tree.data[lower] + tree.data[upper]) / 2, [m])[0][:, 0]
     side = min((lower, upper), key=lambda side: len(np.unique(side)))
     return float(np.median(_medians(radius, side)))
@@ -309,7 +316,7 @@ def _pieces(parts: np.ndarray, labels: np.ndarray, k: int, m: int) -> np.ndarray
 def _of_similarity(
     W: Any, few: np.ndarray | None, labels: np.ndarray, sizes: np.ndarray
 ) -> Structure:
-    """Directions of the k leading eigenvectors that the labels explain, each by its share."""
+    """The test for a similarity: shares of leading eigenvectors that the labels explain."""
     if few is not None:
         W = type(W)(W.table.objects(few)) if hasattr(W, "table") else W[few][:, few]
     W = W.float() if is_bfloat16(W) else W
@@ -328,7 +335,7 @@ def _of_similarity(
 
 
 def _sample(n: int, evidence: ArrayLike, kind: str) -> np.ndarray | None:
-    """A fixed sample of many objects, or None for all; a graph falls apart when it is cut."""
+    """A fixed sample of many objects, or None for all; graphs cannot be sampled."""
     dense = isinstance(evidence, np.ndarray) or not is_numpy(evidence)
     divisible = dense or hasattr(evidence, "table")
     if n <= LARGEST or (kind == "similarity" and not divisible):
@@ -344,7 +351,7 @@ def _rows(X: Any, rows: np.ndarray) -> np.ndarray:
 
 
 def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: int) -> None:
-    """Warn where confident memberships are not supported, or where a cluster falls into pieces."""
+    """Warn if confident memberships are not supported, or if a cluster consists of pieces."""
     U = to_numpy(memberships)
     if float(U.max(axis=1).mean()) < CONFIDENT:
         return
@@ -354,7 +361,7 @@ def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: 
             "noise; do not read them as groups"
         )
     elif not found.supported and len(np.unique(U.argmax(axis=1))) == found.n_apart < n_clusters:
-        return  # what is there stands apart, and the other clusters are empty
+        return  # the existing clusters are separate, and the others are empty
     elif not found.supported:
         warn(
             f"{PREFIX}of {n_clusters} clusters, the data separate only {found.n_apart} groups: "
@@ -368,12 +375,12 @@ def warn_about_structure(found: Structure, memberships: np.ndarray, n_clusters: 
 
 
 def has_few(X: Any) -> bool:
-    """Whether there are too few objects, or different ones, for densities to be compared."""
+    """Whether there are too few (different) objects to compare densities."""
     return X.shape[0] < FEWEST or count_distinct(X, SMALLEST) < SMALLEST
 
 
 def count_distinct(X: Any, most: int) -> int:
-    """Number of different rows, or ``most`` where there are more."""
+    """Number of different rows, or ``most`` if there are more."""
     if not isinstance(X, np.ndarray):
         return most
     for rows in (X[:1000], X):

@@ -1,5 +1,5 @@
-"""Kinds of columns: numbers, yes or no, categories, dates, and columns that are not clustered; and
-how people write them in tables.
+"""Types of columns: numbers, yes/no, categories, dates, and columns that are not clustered; and how
+people write them in tables.
 
 Readers return ``Raw`` columns; ``as_table`` decides the type of each, and puts those that are used
 into one matrix.
@@ -41,7 +41,7 @@ MISSING = frozenset(
     {"", "na", "n/a", "n.a.", "nan", "null", "none", "?", ".", "-", "--"}
     | {"#n/a", "#na", "#value!", "#div/0!", "#ref!", "#num!"}  # as spreadsheets write them
 )
-NO_WORD = MISSING - {"none"}  # among words "none" is an answer
+NO_WORD = MISSING - {"none"}  # in a column of words, "none" is an answer
 
 _CURRENCY = r"[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CAD|AUD"
 _BODY = re.compile(
@@ -51,8 +51,9 @@ _BODY = re.compile(
 )
 _SPACES = re.compile(r"(?<=\d)['’\u00a0\u202f ](?=\d{3}(?!\d))")
 _THOUSANDS = {mark: re.compile(rf"\d{{1,3}}(\{mark}\d{{3}})+") for mark in ".,"}
+_GROUPED = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*")
 
-# Formats are tried in this order; a column takes the first that reads all its cells.
+# Formats are tried in this order; the first that fits all cells of a column is used.
 _DATES = (
     "%Y-%m-%d|%Y/%m/%d|%d.%m.%Y|%d/%m/%Y|%m/%d/%Y|%d-%m-%Y|%d.%m.%y|%d/%m/%y|%m/%d/%y|"
     "%d %b %Y|%d %B %Y|%b %d, %Y|%B %d, %Y"
@@ -62,10 +63,22 @@ _FALSE = {"false", "no", "n", "f", "nein", "non", "off"}
 
 
 class Written(NamedTuple):
-    """A number, and the sign that stood beside it: a percent sign, a currency or a unit."""
+    """A number with the sign written next to it: percent, a currency or a unit."""
 
     value: float
     sign: str
+
+
+def with_point(cell: str, decimal: str) -> str:
+    """The cell with a decimal point; in a column of decimal commas "2.541" means thousands."""
+    if decimal == ".":
+        return cell
+    return cell.replace(".", "") if _GROUPED.fullmatch(cell) else cell.replace(",", ".")
+
+
+def surely_pointed(cell: str) -> bool:
+    """Whether the point of a number cannot separate thousands."""
+    return "." in cell and not _GROUPED.fullmatch(cell) and number(cell) is not None
 
 
 def number(cell: str, decimal: str = ".") -> float | None:
@@ -74,7 +87,7 @@ def number(cell: str, decimal: str = ".") -> float | None:
     if cell.lower() in MISSING:
         return float("nan")
     try:
-        return float(cell.replace(",", ".") if decimal == "," else cell)
+        return float(with_point(cell, decimal))
     except ValueError:
         return None
 
@@ -100,11 +113,11 @@ def written_number(cell: str, decimal: str = ".") -> Written | None:
 
 
 def _bare_digits(digits: str, decimal: str) -> str | None:
-    """Digits with a point for the decimals and nothing between thousands."""
+    """Digits with a decimal point and without thousands separators."""
     digits = _SPACES.sub("", digits)
     if re.search(r"[^\d.,]", digits):
         return None
-    if "." in digits and "," in digits:  # the later of the two stands before the decimals
+    if "." in digits and "," in digits:  # the last one is the decimal sign
         decimal = max(".,", key=digits.rindex)
     group = "," if decimal == "." else "."
     whole, point, part = digits.partition(decimal)
@@ -127,7 +140,7 @@ def as_day(words: list[str]) -> list[float] | None:
 
 
 def truth_words(words: list[str]) -> list[float] | None:
-    """1 for words that say yes and 0 for no, where there are no others."""
+    """1 for words that mean yes and 0 for no; None if there are other words."""
     low = [word.strip().lower() for word in words]
     if not low or not set(low) <= _TRUE | _FALSE:
         return None
@@ -181,7 +194,7 @@ class Cells:
         """Add the cells of a block, which were read from these lines."""
         self.odd.append({})
         with suppress(ValueError):
-            points = (cell.replace(",", ".") for cell in cells) if self.decimal == "," else cells
+            points = (with_point(cell, ",") for cell in cells) if self.decimal == "," else cells
             values = np.fromiter(map(float, points), np.float64, len(cells))
             if np.isfinite(values).all():
                 self.blocks.append(values)

@@ -149,7 +149,7 @@ def adjusted_rand_index(left: Side, right: Side, weights: np.ndarray | None) -> 
 
 @comparison
 def pair_precision(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Share of the pairs together in the clustering that are together in the reference, or 1.
+    """Share of the clustering's pairs that are together in the reference; 1 if it has none.
 
     %(pairs)s
 
@@ -165,7 +165,7 @@ def pair_precision(left: Side, right: Side, weights: np.ndarray | None) -> float
 
 @comparison
 def pair_recall(left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Share of the pairs together in the reference that are together in the clustering, or 1.
+    """Share of the reference's pairs that are together in the clustering; 1 if it has none.
 
     %(pairs)s
 

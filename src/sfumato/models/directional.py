@@ -248,7 +248,7 @@ class DirectionalMixture(AutomaticMixture, Mixture):
         if zero:
             warn(
                 f"{zero} objects are zero in every feature and have no direction: their "
-                "memberships say only how large and how wide the clusters are"
+                "memberships only depend on the sizes and widths of the clusters"
             )
 
         def components(k: int) -> list[Component]:

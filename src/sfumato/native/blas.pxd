@@ -11,7 +11,7 @@ cdef inline void multiply_strided(
     const real* A, Py_ssize_t to_next_a, const real* B, Py_ssize_t to_next_b, real* C,
     Py_ssize_t to_next_c, Py_ssize_t m, Py_ssize_t n, Py_ssize_t p,
 ) noexcept nogil:
-    """C (m, n) = A B for A (m, p) and B (p, n), with so many numbers from a row to the next."""
+    """C (m, n) = A B for A (m, p) and B (p, n), with the given row strides."""
     cdef int rows = <int> m, columns = <int> n, inner = <int> p
     cdef int a = <int> to_next_a, b = <int> to_next_b, c = <int> to_next_c
     cdef char no = b"N"
@@ -26,7 +26,7 @@ cdef inline void multiply(
     const real* A, Py_ssize_t to_next, const real* B, real* C, Py_ssize_t m, Py_ssize_t n,
     Py_ssize_t p,
 ) noexcept nogil:
-    """C (m, n) = A B for B (p, n) and A (m, p), with ``to_next`` numbers from a row to the next."""
+    """C (m, n) = A B for A (m, p) with row stride ``to_next``, and B (p, n)."""
     multiply_strided(A, to_next, B, n, C, n, m, n, p)
 
 

@@ -1,27 +1,27 @@
 """Communities of a weighted graph, by Louvain's method.
 
-A partition into communities c is sought whose modularity is large,
+The aim is a partition into communities c with a large modularity,
 
     Q = sum_c [ W_cc / W - g (K_c / W)^2 ] ,   W_cc = sum_{i, j in c} w_ij ,  K_c = sum_{i in c} k_i
 
 with degrees k_i = sum_j w_ij, W = sum_i k_i and the resolution g. A node moves to the community for
-which  w_ic - g k_i K_c / W  is largest; the neighbours that it leaves behind are visited again.
-Communities then become nodes and move as a whole, until nothing does. Afterwards single nodes are
-visited once more, from the communities found.
+which w_ic - g k_i K_c / W is largest; the neighbours that it leaves are then visited again.
+Communities become nodes and move as a whole, until nothing moves. Afterwards single nodes are
+visited again, starting from these communities.
 """
 
 import numpy as np
 
 from .signals cimport check_signals
 
-cdef double LEAST = 1e-12  # gain, of the degree of a node, below which it stays: rounding
-cdef Py_ssize_t BLOCK = 4096  # visits after which signals are heard
-cdef int ROUNDS = 10  # of moves of single nodes and of communities; most graphs settle before
+cdef double LEAST = 1e-12  # smallest gain, relative to the degree of a node; less is rounding
+cdef Py_ssize_t BLOCK = 4096  # visits between checks for Ctrl-C
+cdef int ROUNDS = 10  # rounds of moves of single nodes and of communities; most graphs need fewer
 
 
 def communities(data, indices, indptr, double resolution, seed, weights=None):
-    """Labels (n,) of communities, numbered by first appearance, in a graph given by the rows of a
-    symmetric sparse matrix without negative entries, whose column indices ascend in every row.
+    """Labels (n,) of communities, numbered by first appearance. The graph is given by the rows of a
+    symmetric, nonnegative sparse matrix with ascending column indices.
 
     A node of weight v (``weights``, (n,)) counts as v copies: w_ij becomes v_i v_j w_ij.
     """
@@ -47,7 +47,7 @@ def modularity(data, indices, indptr, labels, double resolution, weights=None):
 
 
 def _merged(Graph graph, labels, double resolution, rng):
-    """Labels (n,) after communities have moved as a whole, again and again."""
+    """Labels (n,) after communities have moved as a whole, repeatedly."""
     cdef Graph coarse = graph
     cdef Py_ssize_t moved = 1
     own = labels
@@ -76,7 +76,7 @@ def _renamed(labels):
 
 
 cdef class Graph:
-    """A symmetric matrix (n, n) by rows, and the sums of these (n,)."""
+    """A symmetric matrix (n, n), stored by rows, and its row sums (n,)."""
 
     cdef readonly Py_ssize_t n
     cdef const double[::1] data
@@ -108,7 +108,7 @@ cdef class Graph:
             raise ValueError("weights of edges cannot be summed: divide them by the largest")
 
     def _check(self, const double[::1] data):
-        """A ValueError where the matrix is not as ``communities`` says."""
+        """Raise ValueError if the matrix is not as ``communities`` requires."""
         cdef Py_ssize_t i, j, e, n = self.n
         cdef bint good = n >= 0 and self.indptr[0] == 0
         for i in range(n):
@@ -116,7 +116,7 @@ cdef class Graph:
         good = good and data.shape[0] == self.indices.shape[0] == self.indptr[n]
         if not good:
             raise ValueError("index pointers must ascend from 0 to the number of entries")
-        # Rows are read in order, so that entry (i, j) is the next one of row j that is its mirror.
+        # Rows are read in order, so the mirror of entry (i, j) is the next entry of row j.
         following = np.array(self.indptr[:n])
         cdef Py_ssize_t[::1] mirror = following
         for i in range(n):
@@ -151,14 +151,14 @@ cdef class Graph:
         return within / self.total - resolution * float(sums @ sums)
 
     def move(self, labels, double resolution, order):
-        """Number of moves of nodes, visited in an ``order`` (n,) at first; ``labels`` (n,), numbers
-        below n, are overwritten.
+        """Number of moves of nodes, which are visited first in this ``order`` (n,); ``labels``
+        (n,), below n, are overwritten.
         """
         sums = np.bincount(labels, self.degree, minlength=self.n).astype(np.float64)
         counts = np.bincount(labels, minlength=self.n).astype(np.intp)
         cdef Py_ssize_t[::1] own = labels, size = counts
         cdef double[::1] K = sums, towards = np.zeros(self.n)
-        # A ring of nodes that wait for their visit, and the labels that nobody has.
+        # A ring buffer of nodes that wait for a visit, and the unused labels.
         cdef Py_ssize_t[::1] queue = np.ascontiguousarray(order, dtype=np.intp)
         cdef Py_ssize_t[::1] near = np.empty(self.n, dtype=np.intp)
         empty = np.empty(self.n, dtype=np.intp)
@@ -207,9 +207,9 @@ cdef class Graph:
         self, Py_ssize_t i, const Py_ssize_t[::1] own, const double[::1] K, double[::1] towards,
         Py_ssize_t[::1] near, double resolution,
     ) noexcept nogil:
-        """The best community for a node, its own if none is better, -1 for one of its own making.
+        """The best community for a node: its own if none is better, -1 for a new one.
 
-        ``towards`` (n,) is zero, before and after.
+        ``towards`` (n,) must be zero, and is zero afterwards.
         """
         cdef Py_ssize_t e, c, at, n_near = 0, best = own[i], old = own[i]
         cdef double share = resolution * self.degree[i] / self.total
@@ -235,7 +235,7 @@ cdef class Graph:
         return best
 
     def joined(self, labels):
-        """The graph whose nodes are the communities ``labels`` (n,), 0 .. k - 1."""
+        """The graph whose nodes are the communities ``labels`` (n,), numbered 0 to k - 1."""
         cdef const Py_ssize_t[::1] own = labels
         counts = np.bincount(labels)
         cdef Py_ssize_t k = len(counts), c, a, e, at = 0, first, other

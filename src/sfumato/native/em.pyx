@@ -1,9 +1,9 @@
 """Whole runs of EM for Gaussian mixtures on quadratic features z(x) in one block.
 
-States lie in slots: weights ``W`` (slots, k or k + 1), means ``M`` (slots, k, d) and shapes ``C``
-(slots, k, p, w), with (d, d), (1, d) or (1, 1) for (p, w) where covariances are full, diagonal or
-multiples of the identity. The steps are those of ``components.kernel``, the extrapolation
-between them is that of ``engine.loop.Squarem``.
+States are stored in slots: weights ``W`` (slots, k or k + 1), means ``M`` (slots, k, d) and shapes
+``C`` (slots, k, p, w), where (p, w) is (d, d) for full, (1, d) for diagonal and (1, 1) for
+spherical covariances. The steps are those of ``components.kernel``, the extrapolation between them
+is that of ``engine.loop.Squarem``.
 """
 
 import numpy as np
@@ -17,20 +17,20 @@ from .matrices cimport cholesky, precision, raise_spectra
 from .signals cimport check_signals
 from .sums cimport gaussian_walk, gaussian_work
 
-cdef Py_ssize_t SLOTS = 6  # states that are held at once
+cdef Py_ssize_t SLOTS = 6  # number of states held at a time
 cdef double TINY = 2.2250738585072014e-308
 cdef double LOG_2PI = 1.8378770664093453
-cdef double LEAST_MASS = 1e-12  # these as in components.kernel
+cdef double LEAST_MASS = 1e-12  # these are as in components.kernel
 cdef Py_ssize_t INNER_STEPS = 2
-cdef double LONG = 1e8  # products after which signals are heard
+cdef double LONG = 1e8  # products between checks for Ctrl-C
 
 
 cdef class Mixture:
-    """Data and arrays that all runs of one family share.
+    """Data and arrays shared by all runs of one family.
 
     ``Z`` (q, n) are quadratic features, ``shape`` is (k, p, w), ``letters`` and ``turns`` (m, 2)
-    those of the family. ``noise`` is None or the logarithm of its density. ``prior`` is None or a
-    mean (d,), a scale (d, d), and the strength, the share of the scale and the powers. ``linked`` is
+    belong to the family. ``noise`` is None or its log density. ``prior`` is None or the mean (d,),
+    scale (d, d), strength, share of the scale and powers. ``linked`` is
     None or ``Units`` with the weighted sums (q, u) of the z(x) of their rows, whose weights are zero:
     logarithms of the densities of a unit add up like z(x).
     """
@@ -42,6 +42,7 @@ cdef class Mixture:
     cdef const double[:, ::1] Z, scale
     cdef const double[::1] weights, mean
     cdef const Py_ssize_t[:, ::1] turns
+    cdef tuple arrays
     cdef double[:, ::1] W
     cdef double[:, :, ::1] M
     cdef double[:, :, :, ::1] C
@@ -90,8 +91,9 @@ cdef class Mixture:
 
     def _allocate(self):
         k, kk, d, n, q = self.k, self.kk, self.d, self.n, self.q
-        self.W, self.M = np.empty((SLOTS, kk)), np.empty((SLOTS, k, d))
-        self.C = np.empty((SLOTS, k, self.p, self.w))
+        shapes = ((SLOTS, kk), (SLOTS, k, d), (SLOTS, k, self.p, self.w))
+        self.arrays = tuple([np.empty(shape) for shape in shapes])
+        self.W, self.M, self.C = self.arrays
         self.rows, self.sums = np.empty((kk, q)), np.empty((kk, q))
         self.walking, self.spare = np.empty(gaussian_work(kk, q, n)), np.empty((kk + 2) * n)
         self.scatter, self.mass = np.empty(k * self.size), np.empty(k)
@@ -100,20 +102,20 @@ cdef class Mixture:
 
     def put(self, weights, means, shapes):
         """Take a state: its weights, means, and covariances in any shape of as many numbers."""
-        np.asarray(self.W)[0], np.asarray(self.M)[0] = weights, means
-        np.asarray(self.C)[0] = np.reshape(shapes, (self.k, self.p, self.w))
+        W, M, C = self.arrays
+        W[0], M[0], C[0] = weights, means, shapes.reshape(C.shape[1:])
 
     def state(self, Py_ssize_t slot):
         """Weights, means and covariances of a slot."""
         if not 0 <= slot < SLOTS:
             raise ValueError(f"slot must be below {SLOTS}, got {slot}")
-        return np.array(self.W[slot]), np.array(self.M[slot]), np.array(self.C[slot])
+        return tuple([array[slot].copy() for array in self.arrays])
 
     def run(self, Py_ssize_t max_iter, double threshold):
-        """The slot of the state after a run from the one that was put, the history of the
+        """Slot of the final state of a run from the state that was set, the history of the
         objective, and whether a step gained at most ``threshold``.
 
-        A negative threshold asks for ``max_iter`` plain steps.
+        A negative threshold gives ``max_iter`` plain steps.
         """
         history = np.empty(max(max_iter, 1))
         cdef double[::1] values = history
@@ -162,8 +164,8 @@ cdef class Mixture:
         return current if fallback < 0 else fallback
 
     def levels(self):
-        """The log-likelihood of the state that was put, and the sum of the logarithms of every
-        object's largest membership.
+        """The log-likelihood of the state that was set, and the sum of the logarithms of the
+        largest memberships.
         """
         cdef Py_ssize_t i, j
         cdef double ignored, value = 0.0, sure = 0.0, peak, top, total, weight
@@ -190,10 +192,10 @@ cdef class Mixture:
         return value, sure
 
     cdef double _step(self, Py_ssize_t slot, Py_ssize_t out) noexcept nogil:
-        """One step of EM from a slot to another; the objective of the former."""
+        """One EM step from a slot to another; returns the objective of the former."""
         cdef double prior, peak = self._ready(slot, &prior), walked
         memset(&self.sums[0, 0], 0, self.kk * self.q * sizeof(double))
-        # Fast, with one level for all objects; NaN where all densities of an object underflow.
+        # Fast, with one level for all objects; NaN if all densities of an object underflow.
         walked = gaussian_walk(
             &self.Z[0, 0], 1, self.q, self.n, &self.weights[0] if self.weighted else NULL,
             &self.rows[0, 0], self.kk, self.q, self.n, &self.sums[0, 0], &self.walking[0],
@@ -224,7 +226,7 @@ cdef class Mixture:
         return value
 
     cdef double _carefully(self) noexcept nogil:
-        """Sums where all densities of an object vanish beside the highest one."""
+        """Sums if all densities of an object vanish relative to the highest one."""
         cdef Py_ssize_t i, j, a, n = self.n
         cdef double value = 0.0, top, total, weight, share
         cdef double* L = &self.walking[0]
@@ -246,7 +248,9 @@ cdef class Mixture:
         return value
 
     cdef double _ready(self, Py_ssize_t slot, double* prior) noexcept nogil:
-        """Coefficients of z(x) relative to the highest peak; the peak, and the log prior density."""
+        """Coefficients of z(x) relative to the highest peak; returns the peak, and the log prior
+        density.
+        """
         cdef Py_ssize_t j, a, b, d = self.d, k = self.k
         cdef double peak = -INFINITY, log_det, near, value = 0.0
         cdef const double* mean
@@ -259,7 +263,7 @@ cdef class Mixture:
             else:
                 log_det = 0.0
                 for a in range(d):
-                    # Diagonal shapes have d variances, multiples of the identity one.
+                    # Diagonal shapes have d variances, spherical ones one.
                     P[a * d + a] = 1.0 / self.C[slot, j, 0, min(a, self.w - 1)]
                     log_det += log(P[a * d + a])
             self.rows[j, 0] = log(fmax(self.W[slot, j], TINY)) + 0.5 * (log_det - d * LOG_2PI)
@@ -281,7 +285,9 @@ cdef class Mixture:
         return peak
 
     cdef double _inverse(self, const double* matrix, double* P) noexcept nogil:
-        """Inverse ``P`` of a covariance, raised where rounding made it indefinite; its log-det."""
+        """Inverse ``P`` of a covariance (raised if rounding made it indefinite); returns its
+        log-det.
+        """
         cdef Py_ssize_t a, d = self.d
         cdef double* factor = P + d * d
         cdef double* inverse = factor + d * d
@@ -298,7 +304,7 @@ cdef class Mixture:
         return precision(factor, d, inverse, P)
 
     cdef void _update(self, Py_ssize_t slot, Py_ssize_t out) noexcept nogil:
-        """The M step, as ``kernel.update``."""
+        """The M step, as in ``kernel.update``."""
         cdef Py_ssize_t j, a, k = self.k, d = self.d
         cdef double total = 0.0, mass, part
         cdef double* gap = &self.small[0]
@@ -338,7 +344,7 @@ cdef class Mixture:
     cdef void _scatter(
         self, const double* sums, double mass, const double* middle, const double* gap, double* out,
     ) noexcept nogil:
-        """Squared deviations from a mean that differs from the ``middle`` by ``gap``, summed."""
+        """Sum of squared deviations from a mean that differs from the ``middle`` by ``gap``."""
         cdef Py_ssize_t a, b, d = self.d, at = d + 1
         cdef double value
         if self.p > 1:
@@ -357,7 +363,7 @@ cdef class Mixture:
             out[0] = value / d
 
     cdef void _add_prior(self, const double* gap, double* out) noexcept nogil:
-        """What the prior adds to the scatter of a component."""
+        """Add the contribution of the prior to the scatter of a component."""
         cdef Py_ssize_t a, b, d = self.d
         cdef double more
         for a in range(d):
@@ -374,7 +380,7 @@ cdef class Mixture:
         self, Py_ssize_t first, Py_ssize_t second, Py_ssize_t third, Py_ssize_t out,
         double* stretch,
     ) noexcept nogil:
-        """The squared extrapolation of three states, if one is made; the stretch of the next."""
+        """Whether a squared extrapolation of three states was made; updates the stretch."""
         # Families with one common covariance are packed once.
         cdef bint one = (
             self.family.volume == 0 and self.family.shape == 0 and self.family.orientation != 1
@@ -405,7 +411,9 @@ cdef class Mixture:
         return True
 
     cdef void _pack(self, Py_ssize_t m, Py_ssize_t slot, double* vector) noexcept nogil:
-        """A state as one vector: log weights, means, logarithms or factors of ``m`` covariances."""
+        """Write a state as one vector: log weights, means, logarithms or factors of ``m``
+        covariances.
+        """
         cdef Py_ssize_t j, a, b, d = self.d, size = self.size
         cdef double largest = 0.0
         cdef double* factor = &self.small[0]
@@ -436,7 +444,7 @@ cdef class Mixture:
     cdef void _unpack(
         self, const double* vector, Py_ssize_t m, Py_ssize_t like, Py_ssize_t out,
     ) noexcept nogil:
-        """The state of a vector, brought back into its family."""
+        """Read a state from a vector, and project it onto its family."""
         cdef Py_ssize_t j, a, b, c, d = self.d, size = self.size
         cdef double top = -INFINITY, total = 0.0, value
         cdef double* factor = &self.small[0]
@@ -455,7 +463,7 @@ cdef class Mixture:
             for a in range(size):
                 value = own[a]
                 if self.p == 1 or a // d == a % d:
-                    # An extrapolation may go far; squares of these bounds are still numbers.
+                    # Extrapolation may overshoot; squares of these bounds are still finite.
                     value = exp(fmin(fmax(value, -300.0), 300.0))
                 factor[a] = value
             for a in range(size):
@@ -498,7 +506,7 @@ cdef void _coefficients(
 
 
 cdef Py_ssize_t _free(Py_ssize_t a, Py_ssize_t b, Py_ssize_t c) noexcept nogil:
-    """A slot that is none of these."""
+    """A slot that is different from these."""
     cdef Py_ssize_t slot = 0
     while slot == a or slot == b or slot == c:
         slot += 1

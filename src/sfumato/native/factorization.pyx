@@ -10,12 +10,12 @@ ctypedef fused index:
     int
     long long
 
-cdef Py_ssize_t BLOCK = 256  # rows after which signals are heard
+cdef Py_ssize_t BLOCK = 256  # rows between checks for Ctrl-C
 
 
 cdef class Sweep:
-    """The factor ``G`` (n, k), which is overwritten, S = G'G (k, k), kept up to date, and what is
-    known of every object: ``diagonal`` (n,) and ``copies`` (n,). ``exact`` is the rule.
+    """The factor ``G`` (n, k), which is overwritten, S = G'G (k, k), which is updated, and for
+    every object ``diagonal`` (n,) and ``copies`` (n,). ``exact`` selects the rule.
     """
 
     cdef Py_ssize_t n, k
@@ -35,8 +35,8 @@ cdef class Sweep:
         self.H, self.vectors = np.empty((self.k, self.k)), np.empty((3, self.k))
 
     def dense(self, const real[:, ::1] F, real[:, ::1] G, real[:, ::1] M, bint low):
-        """What a sweep gains with the rows of a matrix, or of its factor where ``low``: then M =
-        F'G is kept up to date, else M is G.
+        """Gain of a sweep, for the rows of a matrix, or of its factor if ``low`` (then M = F'G is
+        updated, otherwise M is G).
         """
         cdef Py_ssize_t i, c, r, start, stop, m = F.shape[1], k = self.k
         if F.shape[0] != self.n or G.shape[0] != self.n or G.shape[1] != k:
@@ -68,7 +68,7 @@ cdef class Sweep:
         self, const real[::1] data, const index[::1] indices, const index[::1] indptr,
         real[:, ::1] G, real[:, ::1] M, bint low,
     ):
-        """As ``dense``, by the entries of F."""
+        """The same as ``dense``, for the entries of a sparse F."""
         cdef Py_ssize_t i, e, r, start, stop, k = self.k
         if indptr.shape[0] != self.n + 1 or G.shape[0] != self.n or G.shape[1] != k:
             raise ValueError(f"F and G must have {self.n} rows")
@@ -95,8 +95,8 @@ cdef class Sweep:
         return gained
 
     cdef double _row(self, Py_ssize_t i, real* g) noexcept nogil:
-        """Change row i, carry it into S, and return the gain; ``b`` is used up, and the second
-        vector becomes the change.
+        """Update row i and S, and return the gain; ``b`` is overwritten, and the second vector
+        becomes the change.
         """
         cdef Py_ssize_t k = self.k, r, s
         cdef double c = self.copies[i], own = self.diagonal[i], before = 0.0, after = 0.0
@@ -124,13 +124,13 @@ cdef class Sweep:
             gained += (past[r] - new[r]) * curve
         for r in range(k):
             past[r] = new[r] - past[r]
-        # In float32 a step at the minimum may seem to lose by rounding.
+        # In float32, rounding may turn the gain of a step at the minimum negative.
         return fmax(0.0, gained + 0.5 * c * (after - before) * (2.0 * own - before - after))
 
     cdef void _entries(
         self, const double* b, double* g, double c, double own, double square,
     ) noexcept nogil:
-        """Each entry in turn: twice at its minimum, or once by the published rule."""
+        """Update each entry in turn: twice to its minimum, or once by the published rule."""
         cdef Py_ssize_t k = self.k, r, s, turn
         cdef double below, past, bend
         cdef const double* H
@@ -152,13 +152,13 @@ cdef class Sweep:
 
 
 cpdef double cubic_minimum(double a, double h, double b) noexcept nogil:
-    """The x >= 0 that minimises  a x^4 / 4 + h x^2 / 2 - b x,  a > 0.
+    """The x >= 0 that minimises  a x^4 / 4 + h x^2 / 2 - b x,  for a > 0.
 
-    Newton's steps from above the largest root of the derivative come down to it one by one.
+    Newton's method from above the largest root of the derivative converges monotonically.
     """
     cdef double x = sqrt(fmax(0.0, -h / a)) + cbrt(fmax(0.0, b) / a), curve, lower
     cdef int step
-    # Above the largest root: the derivative a x^3 + h x - b is positive here and convex beyond.
+    # Above the largest root, the derivative a x^3 + h x - b is positive and convex.
     for step in range(100):
         curve = 3.0 * a * x * x + h
         if curve <= 0.0:
@@ -167,5 +167,5 @@ cpdef double cubic_minimum(double a, double h, double b) noexcept nogil:
         if not lower < x:
             break
         x = fmax(lower, 0.0)
-    # A stationary point is the minimum only if it lies below the value at zero.
+    # A stationary point is the minimum only if its value is below that at zero.
     return x if ((a * x * x / 4 + h / 2) * x - b) * x < 0.0 else 0.0

@@ -2,7 +2,7 @@
 
 cdef struct Family:
     int volume, shape, orientation
-    Py_ssize_t k, d, p, w  # components, features, and (p, w), the form of one covariance
+    Py_ssize_t k, d, p, w  # components, features, and the shape of one covariance
     Py_ssize_t n_turns
     const Py_ssize_t* turns  # pairs of axes (n_turns, 2)
     double floor

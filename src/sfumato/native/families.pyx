@@ -1,7 +1,7 @@
-"""Covariances of one mixture, of any of the fourteen families, from a previous solution.
+"""Covariances of one mixture in any of the fourteen families, from a previous solution.
 
-They have one form for all kinds: (k, d, d), and (k, 1, d) or (k, 1, 1) where matrices are diagonal
-or multiples of the identity. The letters of a family are the numbers 0 (E), 1 (V) and 2 (I).
+Their shape is (k, d, d) for full, (k, 1, d) for diagonal and (k, 1, 1) for spherical covariances.
+The letters of a family are the numbers 0 (E), 1 (V) and 2 (I).
 """
 
 from libc.math cimport NAN, atan2, cos, exp, fabs, fmax, log, sin
@@ -20,13 +20,13 @@ cdef enum:
 
 cdef double INNER_TOL = 1e-9  # relative change of the variances at which iterative steps stop
 cdef double SMALLEST = 1e-300  # keeps logarithms of sums of squares finite
-cdef double RIDGE = 1e-12  # of the common matrix of VEE, relative to its volume
-cdef double SMALLEST_ANGLE = 1e-7  # of a rotation, at which common axes are settled
-cdef int DECADES = 310  # by which the diagonal of an indefinite matrix may be raised: all there are
+cdef double RIDGE = 1e-12  # relative to the volume of the common matrix of VEE
+cdef double SMALLEST_ANGLE = 1e-7  # rotation below which common axes count as converged
+cdef int DECADES = 310  # decades by which the diagonal of an indefinite matrix may be raised
 
 
 cdef Py_ssize_t room(Py_ssize_t k, Py_ssize_t d) noexcept nogil:
-    """Numbers that ``work`` of ``covariances`` must have room for."""
+    """Size of ``work`` for ``covariances``."""
     return k * d * d + 3 * k * d + 8 * d * d + 2 * k + 4 * d
 
 
@@ -34,7 +34,7 @@ cdef void covariances(
     const Family* family, const double* scatter, const double* mass, const double* previous,
     double* out, double* work,
 ) noexcept nogil:
-    """Covariances ``out`` of the family out of scatter."""
+    """Write the covariances of the family, computed from scatter, to ``out``."""
     cdef Py_ssize_t k = family.k, d = family.d
     if family.orientation == I:
         _variances(family, family.w, scatter, mass, previous, out, work)
@@ -49,7 +49,7 @@ cdef void covariances(
 
 
 def fitted(letters, turns, Py_ssize_t d, scatter, mass, previous, double floor, Py_ssize_t n_steps):
-    """Covariances (k, p, w) of a family out of scatter (k, p, w), see ``numerics.families``."""
+    """Covariances (k, p, w) of a family from scatter (k, p, w); see ``numerics.families``."""
     cdef const double[:, :, ::1] W = np.ascontiguousarray(scatter, dtype=np.float64)
     cdef const double[:, :, ::1] before = np.ascontiguousarray(previous, dtype=np.float64)
     cdef const double[::1] masses = np.ascontiguousarray(mass, dtype=np.float64)
@@ -81,7 +81,7 @@ cdef double _total(const double* values, Py_ssize_t n) noexcept nogil:
 
 
 cdef double _volume(const double* variances, Py_ssize_t d) noexcept nogil:
-    """Geometric mean."""
+    """Geometric mean of the variances."""
     cdef Py_ssize_t a
     cdef double value = 0.0
     for a in range(d):
@@ -93,9 +93,9 @@ cdef void _variances(
     const Family* family, Py_ssize_t d, const double* spread, const double* mass,
     const double* previous, double* out, double* work,
 ) noexcept nogil:
-    """Variances (k, d) along known axes from the sums of squares ``spread`` along them.
+    """Variances (k, d) along known axes, from the sums of squares ``spread`` along them.
 
-    ``work`` has room for k + d numbers.
+    ``work`` needs k + d numbers.
     """
     cdef Py_ssize_t k = family.k, j, a
     cdef double least = fmax(family.floor, SMALLEST), whole = _total(mass, k), value, factor
@@ -128,7 +128,7 @@ cdef void _common_shape(
     const Family* family, Py_ssize_t d, const double* mass, const double* previous, double* out,
     double* work,
 ) noexcept nogil:
-    """Mean squares ``out`` (k, d) along the axes become volumes times one shape."""
+    """Turn mean squares ``out`` (k, d) along the axes into volumes times one shape."""
     cdef Py_ssize_t k = family.k, j, a, step
     cdef double least = fmax(family.floor, SMALLEST), size, value
     cdef double* volumes = work
@@ -165,7 +165,7 @@ cdef void _own_axes(
     const Family* family, const double* scatter, const double* mass, const double* previous,
     double* out, double* work,
 ) noexcept nogil:
-    """EEV, VEV and EVV: every component has the principal axes of its own scatter."""
+    """EEV, VEV and EVV: every component has the principal axes of its scatter."""
     cdef Py_ssize_t k = family.k, d = family.d, j, a
     cdef double* axes = work
     cdef double* spread = axes + k * d * d
@@ -175,7 +175,7 @@ cdef void _own_axes(
     cdef double* aside = rest + d * d
     for j in range(k):
         if family.volume == V and family.shape == E:
-            # Only the volumes count, and a factor has them too.
+            # Only the volumes matter, and a factor is enough for them.
             if cholesky(previous + j * d * d, d, 0.0, rest):
                 for a in range(d):
                     before[j * d + a] = rest[a * d + a] * rest[a * d + a]
@@ -193,7 +193,7 @@ cdef void _proportional(
     const Family* family, const double* scatter, const double* mass, const double* previous,
     double* out, double* work,
 ) noexcept nogil:
-    """VEE: multiples of one matrix, which is updated in turn with the multiples."""
+    """VEE: multiples of one matrix, updated in turn with the multiples."""
     cdef Py_ssize_t k = family.k, d = family.d, j, a, b, step
     cdef double least = fmax(family.floor, SMALLEST), whole = _total(mass, k), value, trace
     cdef double* volumes = work
@@ -233,7 +233,7 @@ cdef bint _multiples(
     const Family* family, const double* scatter, const double* mass, double* factor,
     double* inverse, double* P, const double* matrix, double least, double* volumes,
 ) noexcept nogil:
-    """The best multiples of a matrix, in place of ``volumes``; whether they hardly changed."""
+    """Replace ``volumes`` by the best multiples of a matrix; whether they hardly changed."""
     cdef Py_ssize_t k = family.k, d = family.d, j, a
     cdef double value
     cdef bint settled = True
@@ -252,7 +252,7 @@ cdef bint _multiples(
 cdef double _size(
     double* matrix, Py_ssize_t d, double* factor, double* inverse, double* P,
 ) noexcept nogil:
-    """|matrix|^(1/d); rounding may have made it indefinite, then its diagonal is raised."""
+    """|matrix|^(1/d); if rounding made it indefinite, its diagonal is raised first."""
     cdef Py_ssize_t a, decade
     cdef double trace = 0.0, more
     for a in range(d):
@@ -271,7 +271,7 @@ cdef void _common_axes(
     const Family* family, const double* scatter, const double* mass, const double* previous,
     double* out, double* work,
 ) noexcept nogil:
-    """EVE and VVE: one set of axes, turned in pairs, in turn with the variances along them."""
+    """EVE and VVE: one set of axes, rotated in pairs, in turn with the variances along them."""
     cdef Py_ssize_t k = family.k, d = family.d, j, a, step
     cdef double trace, weight, angle
     cdef double* rotated = work
@@ -316,7 +316,7 @@ cdef void _diagonals(
 cdef double _sweep(
     const Family* family, double* axes, double* rotated, const double* variances,
 ) noexcept nogil:
-    """Turn every pair of axes to its best angle, in place; the largest angle."""
+    """Rotate every pair of axes to its best angle, in place; returns the largest angle."""
     cdef Py_ssize_t k = family.k, d = family.d, t, j, p, q
     cdef double largest = 0.0, a, b, gap, angle, c, s
     cdef double* matrix
@@ -343,7 +343,7 @@ cdef double _sweep(
 cdef void _plain(
     const Family* family, const double* scatter, const double* mass, double* out, double* work,
 ) noexcept nogil:
-    """VVV, or EEE where there is only one matrix for all."""
+    """VVV, or EEE if there is only one matrix for all."""
     cdef Py_ssize_t k = family.k, size = family.d * family.d, j, a
     cdef double whole = _total(mass, k), value
     for a in range(size):

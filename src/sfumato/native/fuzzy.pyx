@@ -1,9 +1,9 @@
-"""Passes of fuzzy c-means over blocks of objects, and whole runs where the objects are few.
+"""Passes of fuzzy c-means over blocks of objects, and whole runs for few objects.
 
     pull of cluster j on object i:  w_i u_ij^m,   u_ij ~ d_ij^(-1 / (m - 1))
 
-The distances d_ij are a product of their coefficients with z(x); the first row of z(x), all ones,
-and the last one stay out of the product.
+The distances d_ij are a product of coefficients with z(x); the first row of z(x) (ones) and the
+last one are handled separately.
 """
 
 import numpy as np
@@ -15,14 +15,15 @@ from .powers cimport exp2, log2, single_powers
 from .signals cimport check_signals
 from .sums import alike
 
-cdef Py_ssize_t ROWS = 7  # of scratch beside the distances and the shares
+cdef Py_ssize_t ROWS = 7  # rows of scratch in addition to distances and shares
 
 
 def fuzzy_sums(Z, weights, rows, double fuzzifier):
-    """Sums (k, q) of z(x) weighted by w u^m, up to a constant, and of the costs.
+    """Sums (k, q) of z(x) weighted by w u^m, up to a constant, and the sum of the costs.
 
-    ``Z`` is z(x), one block (q, b) or several (blocks, q, b); ``rows`` (k, q) give the distances,
-    which must be positive. ``weights`` has one number for each object, or is None.
+    ``Z`` is z(x), one block (q, b) or several (blocks, q, b); ``rows`` (k, q) are the coefficients
+    of the distances, which must be positive. ``weights`` has one number for each object, or is
+    None.
     """
     stack, given, own = alike(Z, weights, rows)
     if stack.shape[1] != own.shape[1]:
@@ -57,7 +58,7 @@ cdef double _pass(
     const real* stack, Py_ssize_t n_blocks, Py_ssize_t q, Py_ssize_t b, const real* weights,
     const real* rows, Py_ssize_t k, double fuzzifier, double* sums, real* work,
 ) noexcept nogil:
-    """Add to ``sums`` (k, q) what blocks of z(x) (n_blocks, q, b) give; the sum of the costs.
+    """Add the statistics of blocks z(x) (n_blocks, q, b) to ``sums`` (k, q); returns the cost.
 
     ``work`` ((2 k + ROWS) b + k (q - 2)) is scratch.
     """
@@ -91,8 +92,8 @@ cdef double _inverse_pulls(
     real* D, const real* rows, Py_ssize_t k, Py_ssize_t q, Py_ssize_t b, const real* last,
     const real* weights, double* sums, real* total,
 ) noexcept nogil:
-    """Fuzzifier two: ``D`` (k, b), the distances but for their first and last term, becomes the
-    pulls, whose sums and those of ``last`` are added; the sum of the costs.
+    """For fuzzifier two: ``D`` (k, b), the distances without first and last term, is overwritten by
+    the pulls, whose sums (and those of ``last``) are added. Returns the sum of the costs.
     """
     cdef Py_ssize_t i, j
     cdef real first, slope, pull, inverse, scale
@@ -128,7 +129,7 @@ cdef double _power_pulls(
     double* D, const double* rows, Py_ssize_t k, Py_ssize_t q, Py_ssize_t b, const double* last,
     const double* weights, double fuzzifier, double* sums, double* work,
 ) noexcept nogil:
-    """As ``_inverse_pulls`` for any fuzzifier, in float64; ``work`` ((k + ROWS) b) is scratch."""
+    """The same as ``_inverse_pulls`` for any fuzzifier, in float64; ``work`` is scratch."""
     cdef Py_ssize_t i, j
     cdef double power = 1.0 / (fuzzifier - 1.0), constant, slope, part, logarithm = log2_of(k)
     cdef bint plain = power == 2.0 or power == 0.5  # fuzzifiers 1.5 and 3 need no logarithm
@@ -168,7 +169,7 @@ cdef double _power_pulls(
             exp2(x, b, own, inverse)
         for i in range(b):
             total[i] += own[i]
-    # (k / total)^(1 / power), the powers in one, since k^(1 / power) alone may overflow.
+    # (k / total)^(1 / power) in one step, since k^(1 / power) alone may overflow.
     if plain:
         for i in range(b):
             part = k / total[i]
@@ -185,8 +186,8 @@ cdef double _single_pulls(
     float* D, const float* rows, Py_ssize_t k, Py_ssize_t q, Py_ssize_t b, const float* last,
     const float* weights, double fuzzifier, double* sums, float* work,
 ) noexcept nogil:
-    """As ``_power_pulls`` in float32: powers of ratios to the least distance, whose logarithms are
-    small where shares are not.
+    """The same as ``_power_pulls`` in float32, with powers of ratios to the smallest distance,
+    whose logarithms are small if shares are not.
     """
     cdef Py_ssize_t i, j
     cdef float power = <float> (1.0 / (fuzzifier - 1.0)), constant, slope
@@ -224,10 +225,10 @@ cdef double _pulls(
     real* D, const real* shares, Py_ssize_t k, Py_ssize_t q, Py_ssize_t b, const real* least,
     real* total, const real* scales, const real* last, const real* weights, double* sums,
 ) noexcept nogil:
-    """``D``, reciprocals of the distances, becomes the pulls; as ``_inverse_pulls`` then.
+    """Overwrite ``D``, the reciprocal distances, by the pulls; then as in ``_inverse_pulls``.
 
-    ``shares`` (k, b) are powers of the distances relative to the ``least``, ``total`` (b,) their
-    sums and ``scales`` (b,) the costs relative to the least distance.
+    ``shares`` (k, b) are powers of distances relative to the ``least``, ``total`` (b,) their sums,
+    and ``scales`` (b,) the costs relative to the smallest distance.
     """
     cdef Py_ssize_t i, j
     cdef real scale, pull
@@ -256,12 +257,12 @@ def fuzzy_run(
     Z, weights, centers, double fuzzifier, double noise, double rounding, Py_ssize_t max_iter,
     double tol,
 ):
-    """Centers, objectives of the steps, and whether a step changed them by ``tol`` of their size at
-    most.
+    """Centers, objectives of the steps, and whether a step changed the objective by at most ``tol``
+    of its size.
 
-    As ``engine.loop.Squarem`` around the update of the centers. ``Z`` (q, n) is z(x), ``centers``
-    (k, d) where the run begins; ``noise`` is the squared distance of the noise cluster or NaN, and
-    ``rounding`` times one and the largest squared norm of a center is added to all distances.
+    The updates of the centers are accelerated as in ``engine.loop.Squarem``. ``Z`` (q, n) is z(x),
+    and ``centers`` (k, d) is the start. ``noise`` is the squared distance of the noise cluster or
+    NaN; ``rounding`` times the largest squared norm of a center is added to all distances.
     """
     cdef const double[:, ::1] given = np.ascontiguousarray(Z, dtype=np.float64)
     cdef Py_ssize_t q = given.shape[0], n = given.shape[1], k = centers.shape[0]
@@ -313,7 +314,7 @@ def fuzzy_run(
             objective = history[steps] = value
             steps += 1
             done = steps > 1 and fabs(value - history[steps - 2]) <= tol * fabs(value)
-    # The state that a step led to: an extrapolated one has no objective yet.
+    # The state after a step; an extrapolated state has no objective yet.
     cdef double* final = fallback if extrapolated else current
     found = states[(final - &held[0, 0, 0]) // size].copy()
     return found, np.asarray(history)[:steps].copy(), bool(done)
@@ -322,9 +323,10 @@ def fuzzy_run(
 cdef bint _extrapolate(
     const double* first, double* current, const double* following, Py_ssize_t size, double* stretch,
 ) noexcept nogil:
-    """Put into ``current`` where three states in a row lead; whether that is beyond the last.
+    """Write the extrapolation of three states to ``current``; returns whether it is beyond the
+    last.
 
-    ``stretch`` is the longest way, and becomes that of the next time.
+    ``stretch`` is the longest step, and is updated.
     """
     cdef Py_ssize_t c
     cdef double r = 0.0, s = 0.0, step, bend, alpha
@@ -351,8 +353,8 @@ cdef double _step(
     Py_ssize_t k, double fuzzifier, double noise, double rounding, Py_ssize_t n_rows, double* rows,
     double* sums, double* work, double* following,
 ) noexcept nogil:
-    """The next centers in ``following``, and the objective of these; a center without any weight
-    stays.
+    """Write the next centers to ``following``, and return the objective of the given ones. Centers
+    without weight do not move.
     """
     cdef Py_ssize_t d = q - 2, j, c
     cdef double norm, most = 0.0, cost

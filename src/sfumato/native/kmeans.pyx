@@ -1,4 +1,4 @@
-"""k-means: draws of first centers, Lloyd's steps, and the scale behind memberships in an embedding."""
+"""k-means: first centers, Lloyd's steps, and the scale of memberships in an embedding."""
 
 import numpy as np
 from libc.math cimport INFINITY, exp, fabs, fmax, fmin, log, sqrt
@@ -8,12 +8,12 @@ from .blas cimport multiply_strided
 from .signals cimport check_signals
 
 cdef double EPS = 2.220446049250313e-16
-cdef Py_ssize_t TILE = 256  # objects whose distances to the centers are at hand
-cdef Py_ssize_t WORK = 1 << 24  # multiplications between two looks for Ctrl-C
+cdef Py_ssize_t TILE = 256  # objects whose distances to the centers are held at a time
+cdef Py_ssize_t WORK = 1 << 24  # multiplications between checks for Ctrl-C
 
 
 cdef class _Sample:
-    """Columns (d, n) of a sample, centred, and weights (n,)."""
+    """A centred sample (d, n), with weights (n,)."""
 
     cdef double[:, ::1] X
     cdef const double[::1] weights
@@ -25,17 +25,16 @@ cdef class _Sample:
         self.weights = np.ascontiguousarray(weights, dtype=np.float64)
         if self.n == 0 or self.d == 0 or self.weights.shape[0] != self.n:
             raise ValueError(f"X {X.shape} needs one weight for each object, got {weights.shape}")
-        # Distances are expanded squares, which cancel far from the origin.
+        # Distances are expanded squares, which lose digits far from the origin.
         self.mean = X.mean(axis=0)
         self.X = np.ascontiguousarray((X - self.mean).T, dtype=np.float64)
 
 
 def plus_plus(X, weights, double first, draws, double cap):
-    """Objects (k,) drawn as centers out of the rows of ``X`` (n, d), as in k-means++.
+    """Indices (k,) of rows of ``X`` (n, d) drawn as centers, as in k-means++.
 
-    ``first`` and ``draws`` (k - 1, trials) are uniform numbers: where in the cumulative mass the
-    candidates for each center lie, of which the best is taken. Squared distances count up to
-    ``cap``.
+    ``first`` and ``draws`` (k - 1, trials) are uniform numbers that select candidates from the
+    cumulative mass; the best candidate is taken. Squared distances are clipped at ``cap``.
     """
     cdef _Sample sample = _Sample(X, weights)
     cdef const double[:, ::1] uniform = np.ascontiguousarray(draws, dtype=np.float64)
@@ -68,7 +67,7 @@ def plus_plus(X, weights, double first, draws, double cap):
                 for i in range(n):
                     distance[t, i] = fmin(closest[i], distance[t, i])
                     total += w[i] * distance[t, i]
-                if total < least:
+                if total < (1.0 - 1e-12) * least:  # rounding does not decide between equal ones
                     best, least = t, total
             chosen[c + 1] = tried[best]
             memcpy(&closest[0], &distance[best, 0], n * sizeof(double))
@@ -79,8 +78,8 @@ cdef void _candidates(
     const double* weights, Py_ssize_t n, const double* uniform, Py_ssize_t trials, double* mass,
     Py_ssize_t* tried,
 ) noexcept nogil:
-    """Objects that uniform numbers fall on in the cumulative ``mass``, or in that of the weights
-    where no mass is left.
+    """Objects selected by uniform numbers from the cumulative ``mass``, or from the weights if no
+    mass is left.
     """
     cdef Py_ssize_t i, t
     for i in range(1, n):
@@ -96,7 +95,7 @@ cdef void _candidates(
 cdef Py_ssize_t _place(
     const double* weights, Py_ssize_t n, double uniform, double* cumulative,
 ) noexcept nogil:
-    """The object that a uniform number falls on by weight."""
+    """The object selected by a uniform number, in proportion to the weights."""
     cdef Py_ssize_t i
     cumulative[0] = weights[0]
     for i in range(1, n):
@@ -105,7 +104,7 @@ cdef Py_ssize_t _place(
 
 
 cdef Py_ssize_t _search(const double* cumulative, Py_ssize_t n, double value) noexcept nogil:
-    """The first place above ``value``, the last one at most."""
+    """The first index with an entry above ``value``, at most the last one."""
     cdef Py_ssize_t low = 0, high = n - 1, middle
     while low < high:
         middle = (low + high) // 2
@@ -129,10 +128,10 @@ cdef void _from(
     const double* X, const double* squares, Py_ssize_t d, Py_ssize_t n, const Py_ssize_t* objects,
     Py_ssize_t m, double* centers, double* distance,
 ) noexcept nogil:
-    """Squared distances (m, n) from ``objects`` (m,), exactly zero only at equal objects.
+    """Squared distances (m, n) from ``objects`` (m,), exactly zero only for equal objects.
 
-    ``centers`` (m, d) is scratch. What the expansion of the square may lose to cancellation counts
-    as nothing.
+    ``centers`` (m, d) is scratch. Distances within the cancellation error of the expansion are set
+    to zero.
     """
     cdef Py_ssize_t t, c, i
     cdef double length, both, value
@@ -150,10 +149,11 @@ cdef void _from(
 
 
 def lloyd(X, weights, centers, Py_ssize_t max_iter, double tol):
-    """Centers (k, d), the nearest (n,) of each row of ``X`` (n, d), distortions before each move,
-    and whether the last move changed them by ``tol`` of their size at most.
+    """Centers (k, d), the nearest one (n,) for each row of ``X`` (n, d), distortions before each
+    step, and whether the last step changed the distortion by at most ``tol`` of its size.
 
-    ``centers`` (k, d) are where it begins. A center that nothing is near to goes to the worst row.
+    ``centers`` (k, d) is the start. A center without objects moves to the row with the largest
+    error.
     """
     cdef _Sample sample = _Sample(X, weights)
     cdef Py_ssize_t n = sample.n, d = sample.d, k = centers.shape[0], steps = 0
@@ -190,8 +190,8 @@ cdef double _distortion(
     const double* X, Py_ssize_t n, Py_ssize_t d, const double* weights, const Py_ssize_t* labels,
     const double* centers, double* errors,
 ) noexcept nogil:
-    """The sum of the weighted squared distances (n,), which it writes to ``errors``, from
-    differences: exact where a row lies on its center.
+    """Sum of the weighted squared distances, which are written to ``errors`` (n,); exact for rows
+    equal to their center.
     """
     cdef Py_ssize_t c, i
     cdef double gap, total = 0.0
@@ -210,7 +210,7 @@ cdef int _nearest(
     const double* X, Py_ssize_t n, Py_ssize_t d, const double* centers, Py_ssize_t k, double* work,
     Py_ssize_t* labels,
 ) except -1 nogil:
-    """The nearest center of every column; ``work`` (k (TILE + d + 1)) is scratch."""
+    """Find the nearest center of every column; ``work`` (k (TILE + d + 1)) is scratch."""
     cdef Py_ssize_t tile, r, c, i, start, width, done = 0
     cdef double least[256]
     cdef double* D = work
@@ -245,7 +245,7 @@ cdef void _move(
     const double* X, Py_ssize_t n, Py_ssize_t d, const double* weights, const Py_ssize_t* labels,
     Py_ssize_t k, double* work, double* centers, double* errors,
 ) noexcept nogil:
-    """Put centers into the means of what is nearest to them, or where the error is largest."""
+    """Move centers to the means of their objects, or to the object with the largest error."""
     cdef Py_ssize_t c, i, r, worst
     cdef double* sums = work
     cdef double* mass = work + k * d
@@ -270,15 +270,15 @@ cdef void _move(
 
 
 def orthogonal_rows(Z, Py_ssize_t k, firsts):
-    """Rows (starts, k) of ``Z`` (n, d): each of ``firsts`` (starts,), then one after another the row
-    most orthogonal to those chosen.
+    """Indices (starts, k) of rows of ``Z`` (n, d): each of ``firsts`` (starts,), then repeatedly
+    the row most orthogonal to those chosen.
     """
     lengths = np.sqrt(np.einsum("ij,ij->i", Z, Z, dtype=np.float64))
     units = np.divide(Z, lengths[:, None], where=lengths[:, None] > 0, out=np.zeros(Z.shape))
     cdef const double[:, ::1] U = np.ascontiguousarray(units)
     cdef const Py_ssize_t[::1] given = np.ascontiguousarray(firsts, dtype=np.intp)
     cdef Py_ssize_t n = U.shape[0], d = U.shape[1], start, r, i, c, last, following
-    # Farther than any angle: a row of length zero is not chosen.
+    # Larger than any value, so that rows of length zero are not chosen.
     cdef const double[::1] lowest = np.where(lengths > 0, 0.0, 2.0)
     cdef double[::1] worst = np.empty(n)
     cdef double cosine
@@ -305,7 +305,7 @@ def orthogonal_rows(Z, Py_ssize_t k, firsts):
 
 
 def cauchy_scale(distances, weights, Py_ssize_t q, double t, double smallest, Py_ssize_t max_iter):
-    """The t of largest likelihood, from the first guess ``t``; as ``kmeans.temperature``."""
+    """Maximum-likelihood scale t, starting from ``t``; see ``kmeans.temperature``."""
     cdef const double[:, ::1] D = np.ascontiguousarray(distances, dtype=np.float64)
     cdef const double[::1] w = np.ascontiguousarray(weights, dtype=np.float64)
     if w.shape[0] != D.shape[0]:
@@ -320,7 +320,7 @@ def cauchy_scale(distances, weights, Py_ssize_t q, double t, double smallest, Py
             way = log(t / before)
             if fabs(way) <= 1e-6:
                 break
-            # Aitken: the rest of the way is guessed from the ratio of two steps.
+            # Aitken extrapolation, from the ratio of two steps.
             if step % 2 == 1 and last != 0.0 and 0.0 < way / last < 1.0:
                 ratio = way / last
                 t = fmax(smallest, t * exp(fmin(3.0, fmax(-3.0, way * ratio / (1 - ratio)))))
@@ -330,7 +330,7 @@ def cauchy_scale(distances, weights, Py_ssize_t q, double t, double smallest, Py
 cdef double _scale_step(
     const double[:, ::1] D, const double[::1] weights, Py_ssize_t q, double t,
 ) noexcept nogil:
-    """One step of expectation-maximisation."""
+    """One EM step for the scale."""
     cdef Py_ssize_t n = D.shape[0], k = D.shape[1], i, r
     cdef double spread = 0.0, mass = 0.0, least, total, own, far, height, share
     for i in range(n):

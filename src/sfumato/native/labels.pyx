@@ -1,8 +1,8 @@
 """Tables of labels: products with matrices, counts of equal labels, and sweeps over the objects.
 
-All work of a product is an addition of a row of k numbers for each label. Rows are padded to 4, 8,
-12 or 16 numbers, widths that the compiler knows and turns into vector instructions, and partitions
-are taken a few at a time, so that their sums stay in the first cache.
+A product adds one row of k numbers for each label. Rows are padded to 4, 8, 12 or 16 numbers,
+widths known to the compiler, which uses vector instructions. A few partitions are processed at a
+time, so that their sums stay in the first-level cache.
 """
 
 import numpy as np
@@ -15,11 +15,11 @@ from .signals cimport check_signals
 from .simplex cimport descend_pairs
 
 cdef Py_ssize_t WIDEST = 16  # numbers of a row that are added at once
-cdef Py_ssize_t TILE = 256  # objects whose padded rows are at hand
-cdef Py_ssize_t NEAR = 1 << 15  # bytes of sums that a few partitions may have
-cdef Py_ssize_t LINE = 64  # bytes of a line of the cache
-cdef Py_ssize_t WORK = 1 << 23  # additions between two looks for Ctrl-C
-cdef double EDGE = 1e-12  # as in consensus/explicit
+cdef Py_ssize_t TILE = 256  # objects whose padded rows are held at a time
+cdef Py_ssize_t NEAR = 1 << 15  # bytes for the sums of a few partitions
+cdef Py_ssize_t LINE = 64  # bytes of a cache line
+cdef Py_ssize_t WORK = 1 << 23  # additions between checks for Ctrl-C
+cdef double EDGE = 1e-12  # as NEAR in models.consensus
 
 ctypedef fused code:
     uint8_t
@@ -28,9 +28,9 @@ ctypedef fused code:
 
 
 def _table(codes, offsets):
-    """Codes (n, m) and offsets (m + 1,) as the loops take them, and the number of columns.
+    """Codes (n, m) and offsets (m + 1,) in the form of the loops, and the number of columns.
 
-    Every code must lie in the columns of its partition.
+    Every code must be a column of its partition.
     """
     offsets = np.ascontiguousarray(offsets, dtype=np.int64)
     if codes.dtype not in (np.uint8, np.uint16, np.int32):
@@ -45,8 +45,8 @@ def _numbers(array, dtype):
 
 
 def scatter(codes, offsets, U, scale, out):
-    """Add the rows of ``U`` (n, k), times ``scale`` (n,) where it is given, to the rows of ``out``
-    (columns, k) of their labels; ``out`` must be contiguous.
+    """Add the rows of ``U`` (n, k), times ``scale`` (n,) if given, to the rows of ``out`` (columns,
+    k) that belong to their labels; ``out`` must be contiguous.
     """
     codes, offsets, n_columns = _table(codes, offsets)
     U = _numbers(U, out.dtype)
@@ -93,8 +93,8 @@ def _scatter(
 
 
 def gather(codes, offsets, V, scale, out):
-    """Write to the rows of ``out`` (n, k) the rows of ``V`` (columns, k) summed over their labels,
-    times ``scale`` (n,) where it is given; ``out`` must be contiguous.
+    """Write sums of rows of ``V`` (columns, k) over the labels of each object to ``out`` (n, k),
+    times ``scale`` (n,) if given; ``out`` must be contiguous.
     """
     codes, offsets, n_columns = _table(codes, offsets)
     V = _numbers(V, out.dtype)
@@ -142,7 +142,7 @@ def _gather(
 
 
 cdef uint8_t* _aligned(uint8_t* memory) noexcept nogil:
-    """The first line of the cache in ``memory``: no vector of sums then lies in two lines."""
+    """The first cache line in ``memory``, so that no vector of sums spans two lines."""
     return memory + (LINE - <size_t> memory % LINE) % LINE
 
 
@@ -150,7 +150,7 @@ cdef void _tile(
     real* sums, const code* codes, const int64_t* offsets, Py_ssize_t m, Py_ssize_t n, real* rows,
     Py_ssize_t width, bint outwards,
 ) noexcept nogil:
-    """All labels of a tile of ``n`` objects, by a form for the width of the rows."""
+    """Process all labels of a tile of ``n`` objects, by a loop for the width of the rows."""
     cdef Py_ssize_t first = 0, last
     while first < m:
         last = first + 1
@@ -171,8 +171,8 @@ cdef inline void _add(
     real* sums, const code* codes, const int64_t* offsets, Py_ssize_t m, Py_ssize_t n, real* rows,
     const Py_ssize_t width, Py_ssize_t first, Py_ssize_t last, bint outwards,
 ) noexcept nogil:
-    """Add rows of objects to the sums of their labels in some partitions, or the other way round
-    (``outwards``); inlined, so that ``width`` is a number that the compiler knows.
+    """Add rows of objects to the sums of their labels in some partitions, or (``outwards``) sums to
+    rows. Inlined, so that ``width`` is a compile-time constant.
     """
     cdef real own[16]
     cdef real more[16]
@@ -193,15 +193,15 @@ cdef inline void _add(
         else:
             for b in range(first, last):
                 place = sums + (offsets[b] + codes[i * m + b]) * width
-                for r in range(width):  # all are read before one is written: vectors
+                for r in range(width):  # all reads before all writes: vectors
                     more[r] = place[r] + own[r]
                 for r in range(width):
                     place[r] = more[r]
 
 
 def equal_labels(codes, rows, out):
-    """Number of partitions in which objects ``rows``, a slice, agree with every object: ``codes``
-    (m, n), one partition per row, and ``out`` (n, n), whose rows in the slice are written.
+    """Number of partitions in which the objects of the slice ``rows`` agree with every object.
+    ``codes`` is (m, n), one partition per row; the rows of ``out`` (n, n) in the slice are written.
     """
     codes = np.ascontiguousarray(codes)
     if out.shape != (codes.shape[1], codes.shape[1]) or not out.flags.c_contiguous:
@@ -218,7 +218,7 @@ def _equal(const code[:, ::1] codes, Py_ssize_t start, Py_ssize_t stop, double[:
     cdef code own
     cdef const code* row
     cdef double* total
-    # Counts of up to 255 partitions: bytes are what the processor compares fastest.
+    # Counts of up to 255 partitions, in bytes, which processors compare fastest.
     cdef uint8_t[::1] held = np.zeros(n, dtype=np.uint8)
     cdef uint8_t* few = &held[0]
     with nogil:
@@ -244,7 +244,7 @@ def table_sweep(codes, offsets, weights, coverage, U, M, S, absent):
     """One exact Gauss-Seidel pass over the objects of a table of labels (``label_sweep``).
 
     ``U`` (n, k), ``M`` (columns, k), ``S`` (k, k) and ``absent``, of size 0 or (m, k, k), are
-    overwritten; they must be contiguous and of float64.
+    overwritten; they must be contiguous float64 arrays.
     """
     codes, offsets, n_columns = _table(codes, offsets)
     (n, m), k = codes.shape, U.shape[1]
@@ -292,7 +292,7 @@ def _sweep(
                 if u[r] > 0.0:
                     _add_scaled(H + r * k, u[r], k, g)
             descend_pairs(H, g, new, k, n_steps)
-            # Carry the changed row into the sums.
+            # Update the sums with the changed row.
             for r in range(k):
                 for s in range(k):
                     H[r * k + s] = new[r] * new[s] - u[r] * u[s]
@@ -380,7 +380,7 @@ cdef double _line_search(
     const double* c, const double* weight, const double* p, const double* d, Py_ssize_t n,
     double limit, int kind,
 ) noexcept nogil:
-    """argmin over 0 <= t <= limit of the loss at p + t d, on the near side of the minimum."""
+    """Minimiser t in [0, limit] of the loss at p + t d, approached from below."""
     cdef double low = 0.0, high = limit, curvature, steepest, slope, newton, t, slope_t, curvature_t
     cdef Py_ssize_t step
     steepest = _slope(c, weight, p, d, n, 0.0, &curvature, kind)

@@ -1,18 +1,18 @@
-"""Small symmetric matrices in plain loops, which for so few features are as fast as LAPACK."""
+"""Small symmetric matrices in plain loops, which are as fast as LAPACK for few features."""
 
 from libc.math cimport copysign, fabs, fmax, log, sqrt
 
-cdef Py_ssize_t SWEEPS = 30  # most rounds of Jacobi's rotations; a few are enough
-# Squared size of what is off the diagonal, relative to the diagonal, at the end.
+cdef Py_ssize_t SWEEPS = 30  # largest number of rounds of Jacobi rotations; a few are enough
+# Squared size of the off-diagonal part, relative to the diagonal, at which to stop.
 cdef double ROUNDING = 1e-28
 
 
 cdef bint cholesky(
     const double* matrix, Py_ssize_t d, double least, double* factor,
 ) noexcept nogil:
-    """Lower ``factor`` of ``matrix`` less ``least`` on its diagonal; whether there is one.
+    """Lower ``factor`` of ``matrix`` minus ``least`` on its diagonal; returns whether it exists.
 
-    What lies above the diagonal of ``factor`` is neither read nor written.
+    Entries above the diagonal of ``factor`` are neither read nor written.
     """
     cdef Py_ssize_t a, b, c
     cdef double value
@@ -39,7 +39,8 @@ cdef bint cholesky(
 cdef double precision(
     const double* factor, Py_ssize_t d, double* inverse, double* P,
 ) noexcept nogil:
-    """Inverse ``P`` of the matrix of a lower factor, and the logarithm of its determinant.
+    """Inverse ``P`` of the matrix with this lower factor; returns the log-determinant of the
+    inverse.
 
     ``inverse`` becomes the inverse of the factor, lower as well.
     """
@@ -87,7 +88,7 @@ cdef void _eigen(const double* matrix, Py_ssize_t d, double* rest, double* axes)
 cdef void _annul(
     double* rest, double* axes, Py_ssize_t d, Py_ssize_t p, Py_ssize_t q,
 ) noexcept nogil:
-    """Turn a corner of the upper triangle of ``rest`` to zero, and the ``axes`` with it."""
+    """Rotate an off-diagonal entry of ``rest`` to zero, and the ``axes`` with it."""
     cdef Py_ssize_t a
     cdef double corner = rest[p * d + q], first, second
     # The tangent of the smaller of the two angles.
@@ -117,8 +118,8 @@ cdef void _annul(
 cdef void ascending(
     const double* matrix, Py_ssize_t d, double* rest, double* axes, double* values,
 ) noexcept nogil:
-    """Variances in ascending order, and the axes (columns) in the same order; ``rest`` (d, d) is
-    scratch.
+    """Compute variances in ascending order, and the axes (columns) in the same order; ``rest`` (d,
+    d) is scratch.
     """
     cdef Py_ssize_t a, b, c, least
     _eigen(matrix, d, rest, axes)
@@ -156,7 +157,7 @@ cdef void raise_spectra(
 cdef void compose(
     const double* axes, const double* variances, Py_ssize_t d, double* out,
 ) noexcept nogil:
-    """The matrix of these variances along these axes, which are columns."""
+    """Write the matrix with these variances along these axes (columns) to ``out``."""
     cdef Py_ssize_t a, b, c
     cdef double value
     for a in range(d):
@@ -194,7 +195,7 @@ cdef void turn_rows(
 cdef void rotate(
     const double* axes, const double* matrix, Py_ssize_t d, double* half, double* out,
 ) noexcept nogil:
-    """``axes' matrix axes``; ``half`` (d, d) is scratch."""
+    """Write ``axes' matrix axes`` to ``out``; ``half`` (d, d) is scratch."""
     cdef Py_ssize_t a, b, c
     cdef double value
     for a in range(d):

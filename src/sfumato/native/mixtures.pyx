@@ -13,16 +13,16 @@ from .signals cimport check_signals
 from .sums cimport gaussian_walk, gaussian_work
 
 cdef double LOG_2PI = 1.8378770664093453
-cdef double LEAST_MASS = 1e-10  # of a component
-cdef double LEAST = 1e-12  # posterior weights below have no part in sums over objects with holes
-cdef double NOTHING = 1e-303  # exponentials below are zero beside the largest
-cdef Py_ssize_t TILE = 512  # objects at a time
-cdef double LONG = 1e8  # products after which signals are heard
+cdef double LEAST_MASS = 1e-10  # mass of a component below which it is dropped
+cdef double LEAST = 1e-12  # smaller posterior weights are ignored if values are missing
+cdef double NOTHING = 1e-303  # smaller exponentials count as zero relative to the largest
+cdef Py_ssize_t TILE = 512  # objects per tile
+cdef double LONG = 1e8  # products between checks for Ctrl-C
 
 
 def climb(Z, weights, sums, d, double prior, Py_ssize_t max_steps, double tol):
-    """Coefficients (k, q) and the mean log-density after expectation and maximisation from
-    ``sums``; NaN where all densities of an object vanish.
+    """Coefficients (k, q) and the mean log-density after EM steps from ``sums``; NaN if all
+    densities of an object vanish.
 
     ``Z`` (q, n) holds z(y), and ``weights`` (n,) may be None.
     """
@@ -62,7 +62,7 @@ def climb(Z, weights, sums, d, double prior, Py_ssize_t max_steps, double tol):
 def maximize(sums, d, double prior):
     """Coefficients (k, q) of z(y) from weighted sums (k, q) of z(y).
 
-    NaN where a covariance is not positive definite.
+    NaN if a covariance is not positive definite.
     """
     cdef const double[:, ::1] totals = np.ascontiguousarray(sums, dtype=np.float64)
     rows = np.empty(sums.shape)
@@ -80,7 +80,7 @@ def _scratch(d, q):
 
 
 cdef Py_ssize_t _axes(Py_ssize_t q) noexcept nogil:
-    """d of q = (d + 1) (d + 2) / 2."""
+    """The d for which q = (d + 1) (d + 2) / 2."""
     cdef Py_ssize_t d = 0
     while (d + 1) * (d + 2) < 2 * q:
         d += 1
@@ -101,7 +101,7 @@ cdef void _maximize(
 cdef void _component(
     const double* sums, Py_ssize_t d, double prior, double total, double* work, double* row,
 ) noexcept nogil:
-    """Coefficients of one component."""
+    """Compute the coefficients of one component."""
     cdef Py_ssize_t a, b, c, at = d + 1
     cdef double mass = sums[0] if sums[0] > LEAST_MASS else LEAST_MASS
     cdef double entry, level = 0.0, log_root
@@ -135,8 +135,8 @@ cdef void _component(
 
 
 cdef double _invert(double* L, double* inverse, Py_ssize_t h, Py_ssize_t stride) noexcept nogil:
-    """Cholesky factor in place of the lower triangle of ``L`` (h, h), whose rows begin ``stride``
-    numbers apart, its inverse, and the logarithm of the determinant of the inverse.
+    """Replace the lower triangle of ``L`` (h, h), with row stride ``stride``, by its Cholesky
+    factor, compute the inverse of that, and return the log-determinant of the inverse.
     """
     cdef Py_ssize_t a, b, c
     cdef double entry, log_root = 0.0
@@ -176,7 +176,7 @@ def normalize_members(real[:, ::1] logits, offsets):
 cdef void _softmax(
     real* logits, Py_ssize_t k, Py_ssize_t stride, Py_ssize_t width, double[:, ::1] work,
 ) noexcept nogil:
-    """Softmax of a few columns."""
+    """Softmax of a few columns, in place."""
     cdef Py_ssize_t i, j
     cdef real* row
     cdef double* top = &work[0, 0]
@@ -204,11 +204,11 @@ cdef void _softmax(
 
 
 cdef class Holes:
-    """Objects with missing values, by patterns, and components: what ``holes.Partial`` holds.
+    """Objects with missing values, by patterns, and components, as in ``em.Partial``.
 
     ``Q`` (k, d, d) and ``linear`` (k, d) are precisions and precisions times means, ``Y`` (m, d)
-    expected coordinates sorted by pattern, ``starts`` (P + 1,) where patterns begin, and
-    ``spreads`` (P, r, d) what is open of each.
+    expected coordinates sorted by pattern, ``starts`` (P + 1,) the first objects of the patterns,
+    and ``spreads`` (P, r, d) their unknown directions F.
     """
 
     cdef const double[:, :, ::1] Q, spreads
@@ -308,7 +308,7 @@ cdef class Holes:
                     total[j, 1 + c, 1 + e] += mass * self.root[a, c] * self.root[a, e]
 
     cdef Py_ssize_t _n_open(self, Py_ssize_t p) noexcept nogil:
-        """Rows of F before those of zeros at the end."""
+        """Number of rows of F before the rows of zeros at the end."""
         cdef Py_ssize_t h = self.r, c
         while h > 0:
             for c in range(self.d):
@@ -318,8 +318,8 @@ cdef class Holes:
         return 0
 
     cdef double _open(self, Py_ssize_t p, Py_ssize_t j) noexcept nogil:
-        """Fill F (Q - I), F times ``linear``, and the inverse Cholesky factor of K; half of minus
-        its log-determinant.
+        """Compute F (Q - I), F times ``linear``, and the inverse Cholesky factor of K; returns
+        -log|K| / 2.
         """
         cdef Py_ssize_t a, b, c, e
         cdef double entry
@@ -342,7 +342,7 @@ cdef class Holes:
         return _invert(&self.K[0, 0], &self.inverse[0, 0], self.h, self.K.shape[1])
 
     cdef void _solve(self, Py_ssize_t i) noexcept nogil:
-        """The inverse factor of K times g of one object."""
+        """Compute the inverse factor of K times g, for one object."""
         cdef Py_ssize_t a, b, c
         for a in range(self.h):
             self.g[a] = -self.own[a]

@@ -1,8 +1,8 @@
-"""Nearest neighbours of some thousand objects in few dimensions, and the pieces of their graph.
+"""Nearest neighbours of some thousand objects in few dimensions, and connected parts of clusters.
 
-Objects lie in blocks that are near in space, each with the box around it. A first guess of the
-distance to the m-th neighbour is that of the object before; where fewer objects than m lie within
-it, it grows.
+Objects are stored in blocks of nearby objects, each with a bounding box. The first guess of the
+distance to the m-th neighbour is that of the previous object; it grows if fewer than m objects are
+within it.
 """
 
 import numpy as np
@@ -11,16 +11,15 @@ from libc.math cimport INFINITY, NAN, fabs, fmax, fmin, pow, sqrt
 from .signals cimport check_signals
 
 cdef enum:
-    BLOCK = 16  # objects of a block, as many as leaves of the tree have
-    BINS = 64  # into which squared distances are sorted
-cdef double WIDER = 1.4  # of squared distances: a guess exceeds the last by this factor, and grows
+    BLOCK = 16  # objects per block, as many as in leaves of the tree
+    BINS = 64  # bins for sorting squared distances
+cdef double WIDER = 1.4  # factor on squared distances by which a guess grows
 
 
 def neighbours(Y, order, Py_ssize_t m):
     """Distances (n, m) to the nearest other objects, ascending, and their indices (n, m).
 
-    ``Y`` (n, q) is finite, and ``order`` (n,) puts objects that are near each other one after the
-    other.
+    ``Y`` (n, q) must be finite; ``order`` (n,) should put nearby objects next to each other.
     """
     cdef const double[:, ::1] data = np.ascontiguousarray(Y, dtype=np.float64)
     cdef const Py_ssize_t[::1] places = np.ascontiguousarray(order, dtype=np.intp)
@@ -40,8 +39,8 @@ def neighbours(Y, order, Py_ssize_t m):
 
 
 cdef class Search:
-    """Coordinates (blocks, q, BLOCK) in order, filled up with NaN, which is near to nothing, and
-    the middles and half widths of the boxes around them (q, blocks).
+    """Ordered coordinates (blocks, q, BLOCK), padded with NaN, and the centers and half widths of
+    their bounding boxes (q, blocks).
     """
 
     cdef Py_ssize_t m, q, n_blocks
@@ -77,7 +76,7 @@ cdef class Search:
     cdef void find(
         self, Py_ssize_t a, const Py_ssize_t[::1] order, double* distances, Py_ssize_t* found,
     ) noexcept nogil:
-        """Neighbours of the object at place ``a``."""
+        """Find the neighbours of the object at position ``a``."""
         cdef Py_ssize_t c, count
         self._measure(a)
         count = self._within(a)
@@ -95,7 +94,7 @@ cdef class Search:
         self.guess = WIDER * distances[self.m - 1] * distances[self.m - 1]
 
     cdef void _measure(self, Py_ssize_t a) noexcept nogil:
-        """Squared distances from an object to all boxes."""
+        """Compute squared distances from an object to all boxes."""
         cdef Py_ssize_t block, c
         cdef double x, gap
         cdef double* gaps = &self.gaps[0]
@@ -111,7 +110,7 @@ cdef class Search:
                 gaps[block] += gap * gap
 
     cdef Py_ssize_t _within(self, Py_ssize_t a) noexcept nogil:
-        """How many others have a squared distance of the guess at most; theirs come first."""
+        """Number of other objects within the guess; their distances are put first."""
         cdef Py_ssize_t home = a // BLOCK, place = a % BLOCK, block, c, i, count = 0
         cdef double x, gap
         cdef double[BLOCK] part
@@ -134,8 +133,8 @@ cdef class Search:
         return count
 
     cdef void _sort(self, Py_ssize_t count) noexcept nogil:
-        """Put the first ``count`` squares in ascending order, in bins of equal width first, after
-        which few are out of order.
+        """Sort the first ``count`` squares: into bins of equal width first, after which few are out
+        of order.
         """
         cdef Py_ssize_t i, c, at, name
         cdef Py_ssize_t[BINS + 1] ends
@@ -163,8 +162,8 @@ cdef class Search:
 
 
 def connected_pieces(found, labels):
-    """A name (n,) for the part of its cluster that edges within it join an object to, and the
-    edges (2, e) from one cluster to another.
+    """Component label (n,) of each object within its cluster, and the edges (2, e) between
+    clusters.
     """
     cdef const Py_ssize_t[:, ::1] graph = np.ascontiguousarray(found, dtype=np.intp)
     cdef const Py_ssize_t[::1] cluster = np.ascontiguousarray(labels, dtype=np.intp)
@@ -199,7 +198,7 @@ cdef void _join(Py_ssize_t[::1] name, Py_ssize_t i, Py_ssize_t j) noexcept nogil
 
 
 cdef Py_ssize_t _root(Py_ssize_t[::1] name, Py_ssize_t i) noexcept nogil:
-    """The object that names the part of ``i`` so far; the way there is halved."""
+    """Root of the component of ``i`` so far, with path halving."""
     while name[i] != i:
         name[i] = name[name[i]]
         i = name[i]

@@ -10,13 +10,13 @@ The order of operations matters here, so this module is compiled without reorder
 import numpy as np
 from libc.stdint cimport uint32_t, uint64_t
 
-cdef double WHOLE = 6755399441055744.0  # 3 2^51: what is added to it is rounded to a whole number
-cdef uint64_t MANTISSA = 0xFFFFFFFFFFFFF  # bits of float64
-cdef uint64_t ROOT = 0x3FE6A09E667F3BCD  # bits of the root of 1/2, where mantissas begin
-cdef uint64_t MOVE = 0x3FF0000000000000 - 0x3FE6A09E667F3BCD  # from there to one
-cdef uint64_t COUNTING = 0x4330000000000000  # bits of 2^52, whose last bits count ones
+cdef double WHOLE = 6755399441055744.0  # 3 2^51; adding it rounds to a whole number
+cdef uint64_t MANTISSA = 0xFFFFFFFFFFFFF  # mask of the mantissa of float64
+cdef uint64_t ROOT = 0x3FE6A09E667F3BCD  # bits of the root of 1/2, where mantissas start
+cdef uint64_t MOVE = 0x3FF0000000000000 - 0x3FE6A09E667F3BCD  # difference to the bits of one
+cdef uint64_t COUNTING = 0x4330000000000000  # bits of 2^52, whose last bits count in ones
 
-# The same of float32.
+# The same for float32.
 cdef float SINGLE_WHOLE = 12582912.0
 cdef uint32_t SINGLE_MANTISSA = 0x7FFFFF
 cdef uint32_t SINGLE_ROOT = 0x3F3504F3
@@ -27,10 +27,10 @@ cdef uint32_t SINGLE_COUNTING = 0x4B000000
 cdef void add_exponentials(
     const real* x, double shift, Py_ssize_t n, double* out, double* turns, double* total,
 ) noexcept nogil:
-    """exp(x + shift), which is added to ``total``; ``turns`` (n,) is scratch.
+    """Write exp(x + shift) to ``out`` and add it to ``total``; ``turns`` (n,) is scratch.
 
-    2^t times the Taylor series of the rest, at most log(2) / 2; x + shift below -700 counts as -700,
-    and must not be above 700.
+    It is 2^t times the Taylor series of a remainder of at most log(2) / 2. x + shift is clipped at
+    -700 from below, and must not exceed 700.
     """
     cdef Py_ssize_t i
     cdef double y, turn, n_turns, series
@@ -69,7 +69,7 @@ cdef void log2(
     """Logarithms and reciprocals of normal numbers below 1e300; the last two (n,) are scratch.
 
     x = m 2^e with m between the roots of 1/2 and 2; log2 m is 2 artanh(s) / log 2, s = (m - 1) /
-    (m + 1), by a polynomial of degree 6 in s^2 through the nodes of Chebyshev: 2e-16.
+    (m + 1), by a polynomial of degree 6 in s^2 through Chebyshev nodes, with an error of 2e-16.
     """
     cdef Py_ssize_t i
     cdef double e, m, both, s, z, series
@@ -96,10 +96,10 @@ cdef void log2(
 
 
 cdef void exp2(const double* x, Py_ssize_t n, double* out, double* turns) noexcept nogil:
-    """Powers of two of numbers up to 1000, those under -1020 as if at it; ``turns`` is scratch.
+    """Powers of two of numbers up to 1000; below -1020 clipped. ``turns`` is scratch.
 
-    The rest of a whole number, at most 1/2, by a polynomial of degree 10 through the nodes of
-    Chebyshev: 3e-16.
+    The fraction, at most 1/2, uses a polynomial of degree 10 through Chebyshev nodes, with an error
+    of 3e-16.
     """
     cdef Py_ssize_t i
     cdef double y, turn, series
@@ -128,12 +128,12 @@ cdef void exp2(const double* x, Py_ssize_t n, double* out, double* turns) noexce
 cdef void single_powers(
     const float* x, float power, Py_ssize_t n, float* out, float* counts, float* mantissas,
 ) noexcept nogil:
-    """x^power of normal float32 numbers, as if of 2^-125 where it is less, and below 2^127; the
-    last two (n,) are scratch.
+    """x^power of normal float32 numbers below 2^127; smaller ones than 2^-125 are clipped. The last
+    two (n,) are scratch.
 
-    log2 of the mantissa m is  f Q(f),  f = m - 1, Q of degree 8 through the nodes of Chebyshev:
-    4e-8; the power of two is of degree 6: 1e-8. The error is some units of the last place for each
-    unit of the exponent of two.
+    log2 of the mantissa m is f Q(f), f = m - 1, with Q of degree 8 through Chebyshev nodes (error
+    4e-8); the power of two has degree 6 (error 1e-8). The error is a few units in the last place
+    per unit of the exponent of two.
     """
     cdef Py_ssize_t i
     cdef float f, y, turn, series

@@ -1,7 +1,7 @@
-"""Visits of a Dirichlet process: objects leave their clusters one by one and choose anew.
+"""Visits of a Dirichlet process: objects leave their clusters one by one and choose again.
 
-See ``models.dirichlet_process``: a table (``Component.seats``) has the posteriors of all clusters, which
-are moved by one object at a time.
+See ``models.dirichlet_process``: a table (``Component.seats``) holds the posteriors of all
+clusters, which are updated one object at a time.
 """
 
 import numpy as np
@@ -9,14 +9,15 @@ from libc.math cimport INFINITY, exp, isnan, lgamma, log, log1p
 
 from .signals cimport check_signals
 
-cdef double LONG = 2e6  # densities of a feature after which signals are heard
+cdef double LONG = 2e6  # densities of a feature between checks for Ctrl-C
 
 
 def visit(Seats seats, double[:, ::1] X, labels, choices, uniforms, double log_alpha, first):
-    """Visit the objects from ``first`` on, whose ``labels`` (n,) are overwritten: where the visits
-    ended, before n where there is no room for another cluster, and the log chance of the choices.
+    """Visit the objects from ``first`` on, and overwrite their ``labels`` (n,). Returns where the
+    visits ended (before n if there is no room for another cluster), and the log probability of the
+    choices.
 
-    ``choices`` (n,) prescribes clusters, -1 for a draw by ``uniforms`` (n,).
+    ``choices`` (n,) prescribes clusters; -1 means a draw by ``uniforms`` (n,).
     """
     cdef long long[::1] names = labels
     cdef const long long[::1] given = np.ascontiguousarray(choices, dtype=np.int64)
@@ -56,24 +57,24 @@ cdef class Seats:
         self.scores, self.work = np.empty(self.slots), np.empty(2 * max(d, 1))
 
     cdef void prepare(self, const double* x) noexcept nogil:
-        """What the densities of all clusters share."""
+        """Compute what the densities of all clusters share."""
 
     cdef double log_density(self, Py_ssize_t k, const double* x) noexcept nogil:
         """Log predictive density of ``x`` in cluster ``k``."""
 
     cdef void shift(self, Py_ssize_t k, const double* x, int sign) noexcept nogil:
-        """``x`` enters (sign 1) or leaves (sign -1) cluster ``k``; the count is still the old
-        one.
+        """Add ``x`` to cluster ``k`` (sign 1) or remove it (sign -1); the count has not changed
+        yet.
         """
 
     cdef void clear(self, Py_ssize_t k) noexcept nogil:
-        """Cluster ``k`` becomes the prior again."""
+        """Reset cluster ``k`` to the prior."""
 
     cdef bint seat(
         self, const double* x, long long* label, long long choice, double uniform,
         double log_alpha, double* chance,
     ) noexcept nogil:
-        """Take an object out of its cluster and let it choose; False where there is no room."""
+        """Take an object out of its cluster and let it choose again; False if there is no room."""
         cdef Py_ssize_t k, free = -1
         if label[0] >= 0:
             self.shift(label[0], x, -1)
@@ -106,9 +107,9 @@ cdef class Seats:
 cdef Py_ssize_t _choose(
     double* scores, Py_ssize_t n, Py_ssize_t choice, double uniform, double* chance,
 ) noexcept nogil:
-    """Slot drawn in proportion to exp(scores), or the one prescribed, and its log ``chance``.
+    """Slot drawn in proportion to exp(scores), or the prescribed one, and its log ``chance``.
 
-    The first if nothing can be told apart.
+    The first slot if all scores are NaN or -inf.
     """
     cdef Py_ssize_t k
     cdef double top = -INFINITY, total = 0.0, mass = 0.0
@@ -193,7 +194,7 @@ cdef class FullSeats(Seats):
 
 
 cdef class DiagonalSeats(Seats):
-    """Normal clusters with independent features, of which some are missing."""
+    """Normal clusters with independent features, which may have missing values."""
 
     cdef double[:, ::1] means, scales
     cdef long long[:, ::1] seen

@@ -5,7 +5,7 @@ cdef extern from "Python.h":
 
 
 cdef inline int check_signals() except -1 nogil:
-    """Raise what a signal asks for, such as KeyboardInterrupt; to be called between blocks.
+    """Raise the exception of a pending signal, such as KeyboardInterrupt; call between blocks.
 
     In a thread other than the main one it does nothing.
     """

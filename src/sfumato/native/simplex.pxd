@@ -1,4 +1,4 @@
-# Quadratic programs on the simplex for other native modules: one problem of k coordinates, in
+# Quadratic programs on the simplex for other native modules: one problem with k coordinates, in
 # contiguous memory of the caller.
 
 cdef Py_ssize_t minimise(

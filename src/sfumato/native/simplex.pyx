@@ -2,11 +2,11 @@
 
     min over the simplex of  u'Hu / 2 - b'u,    H positive semidefinite
 
-The free coordinates grow one at a time, by the one of most negative slope, from the best vertex or
-from the support of a given point (Lawson and Hanson 1974, with one equality). Because u sums to
-one, H + c 11' has the same minimiser as H; with c > 0 it is positive definite on every set of free
-coordinates where the minimiser is unique, so that one Cholesky factor, grown row by row, solves
-each step.
+Free coordinates are added one at a time, always the one with the most negative slope, starting at
+the best vertex or at the support of a given point (Lawson and Hanson 1974, with one equality).
+Because u sums to one, H + c 11' has the same minimiser as H. With c > 0 it is positive definite on
+every set of free coordinates with a unique minimiser, so one Cholesky factor, extended row by row,
+solves each step.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ cdef double EPS = 2.220446049250313e-16
 
 
 def quadratic_programs(H, B):
-    """argmin for every row b of ``B`` (n, k); ``H`` is (k, k), shared, or (n, k, k)."""
+    """Minimisers for every row b of ``B`` (n, k); ``H`` is (k, k), shared, or (n, k, k)."""
     cdef const double[:, :, ::1] stack = np.ascontiguousarray(
         H[None] if H.ndim == 2 else H, dtype=np.float64
     )
@@ -61,7 +61,7 @@ cdef Py_ssize_t minimise(
     const double* H, const double* b, double* u, Py_ssize_t k,
     double* factor, Py_ssize_t* free, double* work,
 ) noexcept nogil:
-    """Move ``u``, a point of the simplex, to the minimum; the number of free coordinates.
+    """Move ``u``, a point of the simplex, to the minimum; returns the number of free coordinates.
 
     ``factor`` (k, k), ``free`` (k,) and ``work`` (5, k) are scratch; ``free`` then holds the free
     coordinates.
@@ -71,8 +71,8 @@ cdef Py_ssize_t minimise(
     for r in range(k):
         size = fmax(size, fabs(H[r * k + r]))
         steep = fmax(steep, fabs(b[r]))
-    # Where the slope is much larger than the curvature, a lift of the size of the curvature would
-    # be lost in rounding.
+    # If the slope is much larger than the curvature, a lift of the size of the curvature would be
+    # lost in rounding.
     if size > 1e-12 * steep:
         lift = size
     else:
@@ -83,7 +83,7 @@ cdef Py_ssize_t minimise(
             p += 1
     _extend(H, b, k, lift, factor, free, 0, p, work)
     p = _settle(H, b, u, k, lift, factor, free, p, work)
-    # About as many rounds as coordinates in the answer; more only where rounding cycles.
+    # About one round per coordinate of the answer; more only if rounding causes cycles.
     for attempt in range(4 * k + 8):
         entering = _steepest(H, b, u, k, size, free, p, work + 4 * k)
         if entering < 0:
@@ -99,8 +99,8 @@ cdef Py_ssize_t _steepest(
     const double* H, const double* b, const double* u, Py_ssize_t k, double size,
     const Py_ssize_t* free, Py_ssize_t p, double* slope,
 ) noexcept nogil:
-    """The coordinate whose slope lies furthest below that of the free ones, -1 if none does by more
-    than rounding.
+    """The coordinate whose slope is furthest below that of the free ones; -1 if there is none
+    beyond rounding.
     """
     cdef Py_ssize_t r, c, best = 0
     cdef double share, level = 0.0, scale = size
@@ -126,7 +126,8 @@ cdef void _extend(
     const double* H, const double* b, Py_ssize_t k, double lift, double* factor,
     const Py_ssize_t* free, Py_ssize_t start, Py_ssize_t p, double* work,
 ) noexcept nogil:
-    """Rows ``start``, ..., p - 1 of the Cholesky factor of (H + lift 11') on the free coordinates.
+    """Compute rows ``start``, ..., p - 1 of the Cholesky factor of (H + lift 11') on free
+    coordinates.
 
     The diagonal holds reciprocals; the first rows of ``work`` hold the factor's inverse times b and
     times 1.
@@ -150,8 +151,8 @@ cdef void _extend(
         value = H[at * k + at] + lift
         for c in range(i):
             value -= row[c] * row[c]
-        # A flat direction keeps a tiny curvature: the step along it ends where a coordinate reaches
-        # zero.
+        # A flat direction keeps a tiny curvature, so the step along it ends when a coordinate
+        # reaches zero.
         root = 1.0 / sqrt(fmax(value, 4 * EPS * lift))
         row[i] = root
         work[i], work[k + i] = first * root, second * root
@@ -161,7 +162,7 @@ cdef Py_ssize_t _settle(
     const double* H, const double* b, double* u, Py_ssize_t k, double lift, double* factor,
     Py_ssize_t* free, Py_ssize_t p, double* work,
 ) noexcept nogil:
-    """Minimise over the free coordinates; those that reach zero leave. The number that stay."""
+    """Minimise over the free coordinates and drop those that reach zero; returns how many stay."""
     cdef Py_ssize_t c, r, leaving
     cdef double step, reach
     cdef const double* target = work + 2 * k
@@ -189,8 +190,8 @@ cdef Py_ssize_t _settle(
 
 
 cdef void _equality(const double* factor, Py_ssize_t k, Py_ssize_t p, double* work) noexcept nogil:
-    """The minimiser with sum one over the free coordinates, signs free: (H + lift 11') x = b +
-    multiplier 1. It is left in the third row of ``work``.
+    """Compute the minimiser with sum one over the free coordinates, of any sign: (H + lift 11') x =
+    b + multiplier 1. It is left in the third row of ``work``.
     """
     cdef double* x = work + 2 * k
     cdef double* y = work + 3 * k
@@ -210,7 +211,7 @@ cdef void _equality(const double* factor, Py_ssize_t k, Py_ssize_t p, double* wo
     for i in range(p):
         x[i] += multiplier * y[i]
         total += x[i]
-    # Along a flat direction the target is so far away that its sum is rounding.
+    # Along a flat direction the target is so far away that its sum is only rounding.
     for i in range(p):
         x[i] = x[i] / total if total > 0.5 else x[i] + (1.0 - total) / p
 
@@ -220,7 +221,7 @@ cdef void pair_steps(
 ) noexcept nogil:
     """``n_steps`` exact line searches between the best and the worst used coordinate.
 
-    ``slope`` (k,) is scratch. Cheaper than ``minimise`` by far where many coordinates are free, and
+    ``slope`` (k,) is scratch. Much cheaper than ``minimise`` if many coordinates are free, and
     enough inside a sweep.
     """
     cdef Py_ssize_t r, c
@@ -239,7 +240,7 @@ cdef void pair_steps(
 cdef void descend_pairs(
     const double* H, double* slope, double* u, Py_ssize_t k, Py_ssize_t n_steps,
 ) noexcept nogil:
-    """As ``pair_steps``, from the gradient ``slope`` = H u - b, which is overwritten."""
+    """The same as ``pair_steps``, from the gradient ``slope`` = H u - b, which is overwritten."""
     cdef Py_ssize_t r, to, out, taken
     cdef double fall, curvature, step
     cdef const double* gain

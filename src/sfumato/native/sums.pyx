@@ -1,6 +1,6 @@
 """Weighted sums of z(x) over blocks of objects: the passes of fuzzy c-means and of Gaussian mixtures.
 
-Products are computed by BLAS; the work between them is one pass over numbers that are still in the
+BLAS computes the products; the work between them is one pass over numbers that are still in the
 cache.
 """
 
@@ -11,17 +11,18 @@ from libc.string cimport memset
 from .blas cimport multiply, multiply_transposed
 from .powers cimport add_exponentials
 
-cdef Py_ssize_t SMALL = 1000000  # multiplications that OpenBLAS makes without packing
-cdef double SHIFT = 300.0  # added to logits, so that a density far below the peak does not vanish
-cdef double LOWEST = 1e-280  # sums of densities below are left to the careful form
+cdef Py_ssize_t SMALL = 1000000  # multiplications up to which OpenBLAS does not pack
+cdef double SHIFT = 300.0  # added to logits, so that densities far below the peak do not vanish
+cdef double LOWEST = 1e-280  # smaller sums of densities are left to the careful version
 
 
 def gaussian_sums(Z, weights, rows):
-    """Sums (k, q) of z(x) weighted by the posterior, and of log-densities; None where all densities
-    of an object vanish.
+    """Sums (k, q) of z(x) weighted by the posterior, and the sum of log-densities; None if all
+    densities of an object vanish.
 
-    ``Z`` (q, b) or (blocks, q, b) is z(x), or x alone, whose products are then made here; ``rows``
-    (k, q) are coefficients of the logits. ``weights`` has one number for each object, or is None.
+    ``Z`` (q, b) or (blocks, q, b) is z(x), or x alone, from which products are then computed here;
+    ``rows`` (k, q) are coefficients of the logits. ``weights`` has one number for each object, or
+    is None.
     """
     stack, given, own = alike(Z, weights, rows)
     sums = np.zeros((len(own), own.shape[1]))
@@ -73,7 +74,7 @@ cdef _gaussian(
 
 
 cdef Py_ssize_t gaussian_work(Py_ssize_t k, Py_ssize_t q, Py_ssize_t tile) noexcept nogil:
-    """Numbers that ``work`` of ``gaussian_walk`` must have room for."""
+    """Size of ``work`` for ``gaussian_walk``."""
     return 2 * k * tile + q * tile + k * q
 
 
@@ -82,11 +83,11 @@ cdef double gaussian_walk(
     const real* rows, Py_ssize_t k, Py_ssize_t q, Py_ssize_t tile, double* sums, real* work,
     double* spare,
 ) noexcept nogil:
-    """Add to ``sums`` (k, q) what blocks of objects give; the sum of their log-densities, NaN where
-    all densities of an object vanish.
+    """Add the statistics of blocks of objects to ``sums`` (k, q); returns the sum of their
+    log-densities, NaN if all densities of an object vanish.
 
-    ``stack`` (n_blocks, height, b) is z(x), where ``height`` is q and ``tile`` is b, or x, whose
-    products are then made ``tile`` objects at a time. ``weights`` may be NULL. ``work``
+    ``stack`` (n_blocks, height, b) is z(x) (``height`` is q and ``tile`` is b), or x, from which
+    products are computed for ``tile`` objects at a time. ``weights`` may be NULL. ``work``
     (``gaussian_work``) and ``spare`` ((k + 2) tile) are scratch.
     """
     cdef bint ready = height == q
@@ -138,7 +139,9 @@ cdef double gaussian_walk(
 cdef void _products(
     const real* X, Py_ssize_t d, Py_ssize_t b, Py_ssize_t width, Py_ssize_t tile, real* T,
 ) noexcept nogil:
-    """z(x) of kind "full" of some columns of ``X`` (d, b) in ``T`` (q, tile), zeros after them."""
+    """Write z(x) of kind "full" for some columns of ``X`` (d, b) to ``T`` (q, tile), padded with
+    zeros.
+    """
     cdef Py_ssize_t a, c, i, row = d + 1
     cdef const real* one
     cdef const real* other
@@ -164,8 +167,8 @@ cdef double _share(
     const double* E, double* total, const real* weights, real* D, Py_ssize_t k, Py_ssize_t tile,
     Py_ssize_t width,
 ) noexcept nogil:
-    """Posterior probabilities ``D`` (k, tile) times weights, zeros after them, and the sum of the
-    logarithms of ``total``.
+    """Write posterior probabilities times weights to ``D`` (k, tile), padded with zeros; returns
+    the sum of the logarithms of ``total``.
     """
     cdef Py_ssize_t i, j
     cdef double value = 0.0, weight = 1.0

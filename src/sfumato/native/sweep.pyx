@@ -1,13 +1,13 @@
 """Sweeps of the pairwise model: every row in turn, newest values of all others first.
 
-A row moves towards the minimum of its own quadratic program,
+A row moves to the minimum of its quadratic program,
 
     min over the simplex of  a/2 u'Hu - b'u,  H = sum_{j != i} v_j u_j u_j',  b = sum_{j != i} v_j
     w_ij u_j
 
-Where a row meets itself (copies of it, or the diagonal) the term is quartic, and a quadratic with
-its curvature at the present row stands for it, raised by ``damping``. Several runs share the pass
-over the similarities, which are a matrix, the entries of a sparse one, or a factor of it.
+Terms of a row with itself (its copies, or the diagonal) are quartic; they are replaced by a
+quadratic with the curvature at the current row, multiplied by ``damping``. Several runs share the
+pass over the similarities, which are a matrix, the entries of a sparse matrix, or a factor.
 """
 
 import numpy as np
@@ -22,20 +22,20 @@ ctypedef fused index:
     long long
 
 cdef double EPS = 2.220446049250313e-16
-# Memberships above zero up to which a row's program is solved exactly; k / 2 pair steps cost less
-# beyond.
+# Largest number of positive memberships for which a row's program is solved exactly; beyond that, k
+# / 2 pair steps cost less.
 cdef Py_ssize_t EXACT = 6
-cdef Py_ssize_t PANEL = 16  # rows whose products with all others a matrix product makes
-cdef Py_ssize_t BLOCK = 1024  # rows of sparse similarities after which signals are heard
-cdef double LEAST_SCALE = 1e-150  # by which links are divided
-cdef int OWN = 6  # numbers of every object
+cdef Py_ssize_t PANEL = 16  # rows whose products with all others form one matrix product
+cdef Py_ssize_t BLOCK = 1024  # rows of sparse similarities between checks for Ctrl-C
+cdef double LEAST_SCALE = 1e-150  # lower bound on the divisor of links
+cdef int OWN = 6  # numbers per object
 
 
 cdef class Rows:
-    """Memberships ``U`` (n, r, k), which the sweeps overwrite, and what their programs need.
+    """Memberships ``U`` (n, r, k), which the sweeps overwrite, and the data of their programs.
 
-    ``own`` (n, 6) has the weight of every object, its pairs with itself and their similarities, the
-    diagonal entry, and both of the self pairs that are left out; ``held`` (n,) rows stay. ``links``
+    ``own`` (n, 6) has the weight of every object, its self pairs and their similarities, the
+    diagonal entry, and the excluded self pairs with theirs; ``held`` (n,) rows are fixed. ``links``
     are None or the data, indices and index pointers of a sparse matrix. ``scale`` and ``damping``
     are (r,).
     """
@@ -76,7 +76,7 @@ cdef class Rows:
         self.V = V.reshape(self.n, -1)
         self.S = np.ascontiguousarray(np.matmul(U.transpose(1, 2, 0), V.transpose(1, 0, 2)))
         self.gains = np.zeros(self.runs)
-        # Four vectors of all runs, and what the program of one row needs.
+        # Four vectors of all runs, and scratch for the program of one row.
         self.scratch = np.empty((1, 4 * self.width + (2 * self.k + 5) * self.k))
         self.free = np.empty(self.k, dtype=np.intp)
         self.b = &self.scratch[0, 0]
@@ -90,11 +90,11 @@ cdef class Rows:
 
     @property
     def gained(self):
-        """The change of t by the rows that were visited, (r,)."""
+        """Change (r,) of t by the visited rows."""
         return np.asarray(self.gains)
 
     def moments(self):
-        """What the self pairs left out take off t, and q without them, (2, r)."""
+        """Contributions of excluded self pairs to t, and q without them, (2, r)."""
         found = np.zeros((2, self.runs))
         cdef double[:, ::1] out = found
         cdef Py_ssize_t i, run
@@ -112,7 +112,7 @@ cdef class Rows:
         return found
 
     def normalize(self):
-        """Divide rows by their sums, which rounding moved."""
+        """Divide rows by their sums, to remove rounding errors."""
         cdef Py_ssize_t i, run
         with nogil:
             for i in range(self.n):
@@ -120,8 +120,8 @@ cdef class Rows:
                     _normalize(&self.U[i, run, 0], self.k)
 
     cdef void visit(self, Py_ssize_t i) noexcept nogil:
-        """Move row i of every run, with ``b`` = sum_j v_j w_ij u_j; ``change`` is v_i times that of
-        the row.
+        """Move row i of every run, given ``b`` = sum_j v_j w_ij u_j; ``change`` becomes v_i times
+        the change of the row.
         """
         cdef Py_ssize_t e, c, run, k = self.k
         cdef double gained, full = self.own[i, 3]
@@ -152,7 +152,7 @@ cdef class Rows:
 
 
 def check_rows(data, indices, indptr, n, m):
-    """A ValueError where these are not the rows of a sparse (n, m) matrix."""
+    """Raise ValueError if these are not the rows of a sparse (n, m) matrix."""
     if len(indptr) != n + 1 or indptr[0] != 0 or np.max(indptr) > min(len(data), len(indices)):
         raise ValueError(f"index pointers must have {n + 1} entries, from 0 to the number of entries")
     if (np.diff(indptr) < 0).any() or (len(indices) and not 0 <= indices.min() <= indices.max() < m):
@@ -160,9 +160,9 @@ def check_rows(data, indices, indptr, n, m):
 
 
 def walk_matrix(const real[:, :] W, Rows rows):
-    """Visit all rows of a symmetric matrix, contiguous in its rows; t before, (r,).
+    """Visit all rows of a symmetric matrix with contiguous rows; returns t (r,) before the sweep.
 
-    Products with the rows outside of a panel are one product of matrices.
+    Products with the rows outside a panel are one matrix product.
     """
     cdef Py_ssize_t n = rows.n, start, stop, step = W.strides[0] // <Py_ssize_t> sizeof(real)
     if W.shape[0] != n or W.shape[1] != n or W.strides[1] != sizeof(real):
@@ -195,7 +195,7 @@ cdef void _panel(
     const real[:, :] W, Py_ssize_t start, Py_ssize_t stop, real[:, ::1] V,
     real[:, :, ::1] products, Rows rows, double[::1] t,
 ) noexcept nogil:
-    """Visit the rows of a panel, whose products with rows before and after it are given."""
+    """Visit the rows of a panel, given their products with the rows before and after it."""
     cdef Py_ssize_t i, j, c
     cdef const real* w
     cdef double* v
@@ -220,7 +220,7 @@ cdef void _panel(
 
 
 cdef void _count(Rows rows, Py_ssize_t i, double[::1] t) noexcept nogil:
-    """Add the pairs of a row with itself and with those after it, whose product is ``b``, to t."""
+    """Add the pairs of a row with itself and with later rows, whose product is ``b``, to t."""
     cdef Py_ssize_t run, c
     cdef double* v = &rows.V[i, 0]
     for run in range(rows.runs):
@@ -231,7 +231,7 @@ cdef void _count(Rows rows, Py_ssize_t i, double[::1] t) noexcept nogil:
 def walk_entries(
     const real[::1] data, const index[::1] indices, const index[::1] indptr, Rows rows
 ):
-    """Visit all rows of a symmetric sparse matrix; t before, (r,)."""
+    """Visit all rows of a symmetric sparse matrix; returns t (r,) before the sweep."""
     cdef Py_ssize_t start, i, e
     if len(indptr) != rows.n + 1:
         raise ValueError(f"W must have {rows.n} rows")
@@ -256,7 +256,7 @@ def walk_entries(
 
 
 def walk_factor(const real[:, ::1] F, double[:, ::1] M, Rows rows):
-    """Visit all rows of W = F F', with M = F'V (d, r k), which is kept up to date."""
+    """Visit all rows of W = F F', and update M = F'V (d, r k) along the way."""
     cdef Py_ssize_t d = F.shape[1], start, i, c
     if F.shape[0] != rows.n or M.shape[0] != d or M.shape[1] != rows.width:
         raise ValueError(f"F must have {rows.n} rows, and M must be ({d}, {rows.width})")
@@ -278,7 +278,7 @@ def walk_sparse_factor(
     const real[::1] data, const index[::1] indices, const index[::1] indptr, double[:, ::1] M,
     Rows rows,
 ):
-    """As ``walk_factor``, by the entries of F."""
+    """The same as ``walk_factor``, for the entries of a sparse F."""
     cdef Py_ssize_t start, i, e
     if len(indptr) != rows.n + 1 or M.shape[1] != rows.width:
         raise ValueError(f"F must have {rows.n} rows, and M {rows.width} columns")
@@ -297,7 +297,7 @@ def walk_sparse_factor(
 
 
 def extrapolated(const real[:, :, ::1] U, const real[:, :, ::1] previous, const double[::1] momentum):
-    """Memberships (n, r, k) beyond those of this step and the one before, with nothing negative and
+    """Memberships (n, r, k) extrapolated from this step and the one before, nonnegative and with
     rows that sum to one.
     """
     cdef Py_ssize_t n = U.shape[0], runs = U.shape[1], k = U.shape[2], i, run, r
@@ -320,7 +320,7 @@ def extrapolated(const real[:, :, ::1] U, const real[:, :, ::1] previous, const 
 
 
 cdef inline void _normalize(real* u, Py_ssize_t k) noexcept nogil:
-    """Divide a row by its sum; one without mass becomes uniform."""
+    """Divide a row by its sum; a row without mass becomes uniform."""
     cdef Py_ssize_t r
     cdef real total = 0.0
     for r in range(k):
@@ -354,9 +354,9 @@ cdef bint _stays(
     Py_ssize_t top, double height, const double* b, Py_ssize_t k, const double* S, double a,
     double toward, double across, double along,
 ) noexcept nogil:
-    """Whether a row with one membership, ``height`` in cluster ``top``, is at the minimum.
+    """Whether a row with a single membership, ``height`` in cluster ``top``, is at the minimum.
 
-    As ``minimise`` would find, from one column of H = a S + across u u' + along I.
+    The answer is that of ``minimise``, from one column of H = a S + across u u' + along I.
     """
     cdef double own = across * height * height + along
     cdef double level = (a * S[top * k + top] + own - toward) * height - b[top]
@@ -373,8 +373,8 @@ cdef void _move(
     const double* own, double* u, double* b, double* change, Py_ssize_t k, double* S, double a,
     double damping, double* work, Py_ssize_t* free,
 ) noexcept nogil:
-    """Move row ``u`` down its program and carry it into S; ``b`` = sum_j v_j w_ij u_j is
-    overwritten, ``work`` has room for 2 k + 5 vectors.
+    """Move row ``u`` to the minimum of its program and update S; ``b`` = sum_j v_j w_ij u_j is
+    overwritten, and ``work`` needs room for 2 k + 5 vectors.
     """
     cdef double weight = own[0], pairs = own[1], square = 0.0, bend, toward, across
     cdef double* H = work + 5 * k

@@ -1,1 +1,1 @@
-"""Mathematics that several models share; it never imports scikit-learn."""
+"""Mathematics shared by several models; it never imports scikit-learn."""

@@ -5,11 +5,11 @@
     r = y A
             A makes the spread among near neighbours round: seeds and cells are made here
 
-Whitening alone shrinks the directions in which clusters are separated. The scatter W of
-differences between near neighbours is mostly scatter within clusters, so that A = W^(-1/2) undoes
-that; neighbours are found in the coordinates of the last A, a few times over (Art, Gnanadesikan and
-Kettenring 1982). The axes of y are those of this scatter, so that up to ``n_axes`` features y and
-r do not change, but for signs, when the features are mixed by any invertible matrix.
+Whitening alone shrinks the directions in which clusters are separated. The scatter W of differences
+between near neighbours is mostly scatter within clusters, so A = W^(-1/2) reverses this; neighbours
+are found again in the new coordinates for a few rounds (Art, Gnanadesikan and Kettenring 1982). The
+axes of y are those of this scatter. With up to ``n_axes`` features, y and r are therefore invariant
+under invertible linear maps of the features, except for signs.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from ..array.arrays import asarray_like, namespace
 from ..array.types import Weights
 from .holes import Background, Gaps, one_gaussian
 
-# Times the median spread. A column with a larger spread is taken to be in another unit, and columns
-# are then scaled before principal axes are chosen
+# Multiple of the median spread. Columns with a larger spread are taken to have another unit; then
+# columns are scaled before principal axes are chosen
 UNEQUAL = 10.0
-NULL = 1e-9  # of the largest spread: directions below are combinations of others
-# Of the mean variance, added to the scatter; this and the rounds chosen on iris, wine and breast
-# cancer
+NULL = 1e-9  # relative to the largest spread; smaller directions are combinations of others
+# Relative to the mean variance, added to the scatter; chosen (with the number of rounds) on iris,
+# wine and breast cancer
 RIDGE = 0.01
-MOST_FEATURES = 1000  # whose covariance is kept, for objects with missing values
+MOST_FEATURES = 1000  # largest number of features for objects with missing values
 
 
 class Axes(NamedTuple):
-    """``shift`` (p,) or None for sparse features; ``projection`` (p, q) with ``offset`` (q,);
-    ``near`` (q, q); ``background``, the Gaussian by which missing values are filled in, if any.
+    """Coordinates: ``shift`` (p,), or None for sparse features; ``projection`` (p, q) with
+    ``offset`` (q,); ``near`` (q, q); ``background``, the Gaussian that fills in missing values, if
+    any.
     """
 
     shift: np.ndarray | None
@@ -47,11 +48,11 @@ class Axes(NamedTuple):
     background: Background | None = None
 
     def __call__(self, X: Any) -> Any:
-        """Whitened principal coordinates (n, q) of rows, as expected where values are missing."""
+        """Whitened principal coordinates (n, q) of rows; expectations if values are missing."""
         return self.seen(X)[0]
 
     def seen(self, X: Any) -> tuple[Any, Gaps | None]:
-        """The same, and what is open of them where values are missing (NaN), else None."""
+        """The same coordinates, and a description of missing values (None if there are none)."""
         if sp.issparse(X):
             if self.shift is None:
                 return np.asarray(X @ self.projection) - self.offset, None
@@ -64,7 +65,7 @@ class Axes(NamedTuple):
             return Y, None
         if self.background is None:
             raise ValueError(
-                "X has missing values (NaN), which are taken with a dense array of at most "
+                "X has missing values (NaN), which are supported in dense arrays of at most "
                 f"{MOST_FEATURES} features, got {centred.shape[1]}: drop or fill in what is missing"
             )
         holed = np.isnan(centred).any(axis=1)
@@ -76,14 +77,15 @@ class Axes(NamedTuple):
 
 
 def by_radius(Y: np.ndarray) -> np.ndarray:
-    """Whitened objects by their distance from the middle, which no mixing of features changes."""
+    """Indices that sort whitened objects by their norm, which linear maps do not change."""
     return np.argsort(np.round(np.sum(Y * Y, axis=1), 9), kind="stable")
 
 
 def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
     """Axes of a sample ``X`` (s, p) of objects, dense or sparse.
 
-    Means and covariances are weighted; principal axes of sparse objects and near neighbours not.
+    Means and covariances use the weights; principal axes of sparse objects and near neighbours do
+    not.
     """
     if sp.issparse(X):
         shift, projection = None, _sparse_directions(X, n_axes)
@@ -106,11 +108,11 @@ def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
 
 
 def _axes_with_holes(X: np.ndarray, n_axes: int, weights: Weights) -> Axes:
-    """The same from objects with missing values (NaN), by the covariance of one Gaussian."""
+    """The same for objects with missing values (NaN), by the covariance of one Gaussian."""
     if X.shape[1] > MOST_FEATURES:
         raise ValueError(
-            f"X has missing values (NaN), which are taken with at most {MOST_FEATURES} features, "
-            f"got {X.shape[1]}: drop or fill in what is missing"
+            f"X has missing values (NaN), which are supported with at most {MOST_FEATURES} "
+            f"features, got {X.shape[1]}: drop or fill in what is missing"
         )
     shift, unit, covariance = one_gaussian(np.asarray(X, dtype=np.float64), weights)
     varies = np.diag(covariance) > 0
@@ -119,12 +121,13 @@ def _axes_with_holes(X: np.ndarray, n_axes: int, weights: Weights) -> Axes:
     background = Background(unit, covariance)
     if not varies.any():
         return Axes(shift, np.eye(X.shape[1], 1), np.zeros(1), np.eye(1), background)
-    # Principal axes are cut in common units where the spreads are alike, as without holes.
+    # Principal axes are selected in common units if the spreads are similar, as for complete
+    # objects.
     common = varies.sum() > n_axes and scale.max() <= UNEQUAL * np.median(scale[varies])
     own = np.where(varies, 1.0 / (scale.max() if common else np.where(varies, scale, 1.0)), 0.0)
     values, vectors = np.linalg.eigh(covariance * np.outer(unit * own, unit * own))
     leading = np.argsort(-values)[:n_axes]
-    # A covariance found by iteration has no more digits.
+    # A covariance found by iteration is not more accurate than this.
     leading = leading[values[leading] > 1e-7 * values.max()]
     projection, q = own[:, None] * vectors[:, leading] / np.sqrt(values[leading]), len(leading)
     axes = Axes(shift, projection, np.zeros(q), np.eye(q), background)
@@ -140,7 +143,7 @@ def _mean(X: np.ndarray, weights: Weights) -> np.ndarray:
 
 
 def _background(centred: np.ndarray, weights: Weights) -> Background:
-    """The Gaussian of objects without holes, (n, p), less their mean."""
+    """The Gaussian of complete, centred objects (n, p)."""
     own = np.ones(len(centred)) if weights is None else weights
     spread = np.sqrt(own @ np.square(centred) / own.sum())
     unit = np.where(spread > 0, spread, 1.0)
@@ -149,12 +152,12 @@ def _background(centred: np.ndarray, weights: Weights) -> Background:
 
 
 def _rooted(X: np.ndarray, weights: Weights) -> np.ndarray:
-    """Centred objects times the roots of their weights, these scaled to mean one."""
+    """Centred objects times root weights, which are scaled to mean one."""
     return X if weights is None else X * np.sqrt(weights / weights.mean())[:, None]
 
 
 def _directions(X: np.ndarray, n_axes: int, weights: Weights = None) -> np.ndarray:
-    """Scaled features, or their leading principal directions, (p, q), of centred objects."""
+    """Scaled features, or their leading principal directions, (p, q), for centred objects."""
     spread = X.std(axis=0) if weights is None else np.sqrt(_mean(np.square(X), weights))
     varies = spread > NULL * max(spread.max(initial=0.0), np.finfo(float).tiny)
     if not varies.any():
@@ -175,7 +178,7 @@ def _leading(X: np.ndarray, n_axes: int) -> np.ndarray:
 
 
 def _sparse_directions(X: np.ndarray, n_axes: int) -> np.ndarray:
-    """The same for sparse objects, whose mean is taken off implicitly."""
+    """The same for sparse objects, which are centred implicitly."""
     n, p = X.shape
     if p <= n_axes or n <= 2:
         return np.eye(p)[:, : max(1, min(n_axes, p))]
@@ -188,8 +191,8 @@ def _sparse_directions(X: np.ndarray, n_axes: int) -> np.ndarray:
 
 
 def _whitening(scores: np.ndarray) -> np.ndarray:
-    """Matrix (q, r) that gives centred scores the identity as covariance."""
-    # The covariance itself would lose half of the digits.
+    """Matrix (q, r) that turns the covariance of centred scores into the identity."""
+    # Using the covariance would lose half of the digits.
     _, values, vectors = np.linalg.svd(scores, full_matrices=False)
     good = values > NULL * max(values.max(initial=0.0), 1e-290)
     if not good.any():
@@ -198,8 +201,8 @@ def _whitening(scores: np.ndarray) -> np.ndarray:
 
 
 def _near(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Axes (q, q) of the scatter of differences between near neighbours (five of 600 objects), and
-    A (q, q) such that in the coordinates Y A this scatter is round.
+    """Axes (q, q) of the scatter of differences between near neighbours (five each, for 600
+    objects), and A (q, q) that makes this scatter round in the coordinates Y A.
     """
     n, d = Y.shape
     A = turn = np.eye(d)
@@ -217,8 +220,8 @@ def _near(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         values = np.maximum(values, 0.0) + RIDGE
         if first_round:
             turn = vectors
-            # Nearly round: there is nothing to gain, and finding neighbours again would only
-            # amplify noise. Noise of 2 to 20 dimensions has at most 1.7, iris 3.6, wine 3.7.
+            # Nearly round: there is nothing to gain, and new neighbours would only amplify noise.
+            # Noise in 2 to 20 dimensions has at most 1.7, iris 3.6, wine 3.7.
             if values[-1] < 2.0 * values[0]:
                 return turn, turn
         A = vectors / np.sqrt(values)
@@ -226,6 +229,6 @@ def _near(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _singular(X: Any, n_axes: int) -> np.ndarray:
-    """Leading right singular vectors, always from the same start; centring removes a constant."""
+    """Leading right singular vectors, always from the same start, for reproducible results."""
     start = np.random.default_rng(0).normal(size=min(X.shape))
     return svds(X, min(n_axes, min(X.shape) - 1), v0=start)[2].T[:, ::-1]

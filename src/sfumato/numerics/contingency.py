@@ -1,4 +1,4 @@
-"""Tables of (soft) counts: their probability, distributions integrated out, and information."""
+"""Tables of (soft) counts: their probability (distributions integrated out), information."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scipy.special import gammaln, xlogy
 
 
 def log_posterior(r: np.ndarray, prior: np.ndarray) -> float:
-    """Log probability of the classes given the clusters, whose distributions are integrated out."""
+    """Log probability of the classes given the clusters; class distributions integrated out."""
     within = gammaln(prior + r) - gammaln(prior)
     return float(within.sum() - (gammaln(prior.sum() + r.sum(axis=1)) - gammaln(prior.sum())).sum())
 
@@ -21,11 +21,11 @@ def mutual_information(r: np.ndarray) -> float:
 
 
 def distortion(r: np.ndarray, distributions: np.ndarray, entropy: float) -> float:
-    """Expected Kullback-Leibler divergence, per unit of weight, of the objects' class distributions
-    from those of their clusters:  sum_x w_x sum_j u_j(x) KL(q(x) | psi_j) / sum_x w_x.
+    """Expected Kullback-Leibler divergence, per unit of weight, between the class distributions of
+    objects and those of their clusters: sum_x w_x sum_j u_j(x) KL(q(x) | psi_j) / sum_x w_x.
 
-    ``r`` (k, classes) are the soft counts  sum_x w_x u_j(x) q_i(x),  and ``entropy`` is that of the
-    objects' distributions,  sum_x w_x H(q(x)),  0 for labels.
+    ``r`` (k, classes) are the soft counts sum_x w_x u_j(x) q_i(x), and ``entropy`` is sum_x w_x
+    H(q(x)), which is 0 for labels.
     """
     told = float(xlogy(r, np.maximum(distributions, np.finfo(np.float64).tiny)).sum())
     return max(0.0, -(told + entropy) / float(r.sum()))

@@ -1,4 +1,4 @@
-"""Sums of soft assignment on a CUDA device: objects are read once, memberships are never stored.
+"""Sums of soft assignments on a CUDA device: objects are read once, memberships never stored.
 
 Needs torch and Triton.
 
@@ -19,12 +19,12 @@ import triton.language as tl
 
 from ..array.types import Array
 
-BLOCK = 32  # objects at a time
+BLOCK = 32  # objects per block
 
 
 @triton.jit
 def _reciprocal(x):
-    """1 / x of the device's own unit, in error by one unit in the last place."""
+    """1 / x by a device instruction, with an error of one unit in the last place."""
     return tl.inline_asm_elementwise(
         "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
     )
@@ -32,13 +32,13 @@ def _reciprocal(x):
 
 @triton.jit
 def _upper(x):
-    """``x`` rounded to the 11 leading bits that the tensor cores multiply."""
+    """``x`` rounded to the 11 leading bits that tensor cores use."""
     return ((x.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)
 
 
 @triton.jit
 def _add_product(total, a_upper, a_lower, b_upper, b_lower):
-    """``total`` + a b in single precision, by three products of the parts of a and b."""
+    """``total`` + a b in single precision, from three products of upper and lower parts."""
     total = tl.dot(a_lower, b_upper, total, input_precision="tf32")
     total = tl.dot(a_upper, b_lower, total, input_precision="tf32")
     return tl.dot(a_upper, b_upper, total, input_precision="tf32")
@@ -117,10 +117,10 @@ def _soft_sums(
 
 
 def fits(Z: Any, coefficients: np.ndarray, d: int) -> bool:
-    """Whether columns z(x) (q, n) and coefficients (k, q) are of a kind for ``soft_sums``."""
+    """Whether ``soft_sums`` can use columns z(x) (q, n) and coefficients (k, q)."""
     k, q = coefficients.shape
     tables = _padded(k) * _padded(d) * (2 if q == 2 * d + 1 else 1)
-    small = tables <= 128 * 128  # padded coefficients that shared memory holds beside the objects
+    small = tables <= 128 * 128  # padded coefficients that fit into shared memory with the objects
     single = Z.is_cuda and Z.dtype == torch.float32 and Z.stride(1) == 1
     return bool(single and small and q in (d + 2, 2 * d + 1))
 
@@ -138,10 +138,10 @@ def soft_sums(
     fuzzifier: float | None = None,
     floor: float = 0.0,
 ) -> tuple[np.ndarray, float]:
-    """Weighted sums (k, q) of z(x) and the sum of the objects' costs (log-likelihoods).
+    """Weighted sums (k, q) of z(x), and the sum of the objects' costs (log-likelihoods).
 
-    With a ``fuzzifier``, D is raised by ``floor``, which rounding could take from it; without one
-    the sums are those of mixtures.
+    With a ``fuzzifier``, ``floor`` is added to D, as a bound on rounding errors; without one, the
+    sums are those of mixtures.
     """
     k, q = coefficients.shape
     n, diagonal = Z.shape[1], q == 2 * d + 1 and d > 1
@@ -149,9 +149,9 @@ def soft_sums(
     table = np.zeros((K, 1 + D + (D if diagonal else 1)), dtype=np.float32)
     table[:k, : d + 1] = coefficients[:, : d + 1]
     table[:k, D + 1 : D + q - d] = coefficients[:, d + 1 :]
-    # Their registers hold the sums: with too few warps a pass takes fifty times as long.
+    # The sums are kept in registers: with too few warps a pass takes fifty times as long.
     warps = 2 if K * D <= 2048 else 4 if K * D <= 8192 else 8
-    # 16, 4 and 2 for each multiprocessor, measured on an H200 for 4 to 128 features and 3 to 128
+    # 16, 4 and 2 per multiprocessor, measured on an H200 for 4 to 128 features and 3 to 128
     # clusters.
     programs = min({2: 2112, 4: 528, 8: 264}[warps], triton.cdiv(n, BLOCK))
     out = torch.empty((programs, table.size + 1), dtype=torch.float32, device=Z.device)

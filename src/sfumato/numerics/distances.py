@@ -1,13 +1,13 @@
 """Coordinates of features, and distances in them as products.
 
-Models of features work centred, in units of the data, whitened if the model is affine:
+Models of features use centred, scaled coordinates, whitened if the model allows any affine map:
 
     inner = ((x - shift) * scale) @ mix          mix = identity where it is None
 
-``shift`` is rounded to the type of the data, so that the difference is exact where an offset is
-large, and scaled data have variance one: an offset or a change of units leaves the inner
-coordinates as they were. There, quadratic forms are linear ones: distances are one product,
-weighted moments another.
+``shift`` is rounded to the dtype of the data, so that differences are exact for large offsets, and
+scaled data have variance one. Inner coordinates therefore do not depend on offsets and units. In
+these coordinates, quadratic forms are written as linear ones: distances and weighted moments are
+matrix products.
 
     (x - c)' P (x - c)  =  coefficients(c, P) . z(x),
             sum_i a_ij z(x_i)  =  the moments of cluster j
@@ -17,8 +17,8 @@ weighted moments another.
     z(x) = (1, x, x_a x_b for a <= b)      kind "full", P a symmetric matrix
 
 Objects are columns here, so that sums over clusters run along contiguous memory: ``z`` of d x b is
-q x b. The expansion cancels where |x|^2 is far above the distance, so the data must be centred, and
-float32 goes over to float64 where that is not enough.
+q x b. The expansion loses digits if |x|^2 is much larger than the distance, so the data must be
+centred, and float32 is replaced by float64 if that is not enough.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from ..array.arrays import inplace, namespace, native, optional_module, to_numpy
 from ..array.rows import Rows
 from ..array.types import Array, Weights
 
-RIDGE = 1e-9  # of a feature's variance, against features that are combinations of others
+RIDGE = 1e-9  # relative to a feature's variance, against features that are combinations of others
 
 
 class Coordinates(NamedTuple):
     """An invertible affine map of the features.
 
-    ``variances`` (d,) are those of the inner features before mixing, ``thinnest`` the least in any
-    inner direction looked at.
+    ``variances`` (d,) are the variances of inner features before mixing, ``thinnest`` the smallest
+    one found in any direction.
     """
 
     shift: np.ndarray
@@ -51,10 +51,10 @@ class Coordinates(NamedTuple):
     keeps_sparse: bool = False
 
     def inner(self, X: Any) -> Any:
-        """Rows of ``X`` in inner coordinates, in their own floating type, others in float64.
+        """Rows of ``X`` in inner coordinates; float dtypes are kept, others become float64.
 
-        A sparse block stays sparse where nothing is to be centred (``keeps_sparse``): a shift that
-        happens to be zero does not count.
+        A sparse block stays sparse with ``keeps_sparse``; a shift that happens to be zero is not
+        enough.
         """
         if sp.issparse(X):
             X = X if X.dtype.kind == "f" else X.astype(np.float64)
@@ -62,7 +62,7 @@ class Coordinates(NamedTuple):
                 return sp.csr_array(X.multiply(self.scale[None, :].astype(X.dtype)))
             X = X.toarray()
         xp = namespace(X)
-        if not xp.isdtype(X.dtype, "real floating"):  # whole numbers would round what follows
+        if not xp.isdtype(X.dtype, "real floating"):  # integers would round what follows
             X = xp.astype(X, xp.float64)
         X = X - xp.asarray(self.shift, dtype=X.dtype, device=X.device)
         X *= xp.asarray(self.scale, dtype=X.dtype, device=X.device)
@@ -93,7 +93,7 @@ class Coordinates(NamedTuple):
         return self._replace(mix=None, thinnest=float(self.variances.min(initial=1.0)))
 
     def isotropic(self) -> Coordinates:
-        """The same centre, but one factor for all features, whose variances average to one."""
+        """The same center, but one factor for all features, with a mean variance of one."""
         varying = self.variances > 0
         least = self.scale[varying].min() if varying.any() else self.scale.min()
         relative = np.where(varying, least / self.scale, 0.0) ** 2 * self.variances
@@ -102,7 +102,7 @@ class Coordinates(NamedTuple):
         return Coordinates(self.shift, scale, None, relative / level, relative.min() / level)
 
     def log_volume(self) -> float:
-        """log |det| of the map inwards: what a density gains by it."""
+        """log |det| of the map to inner coordinates, which is added to log densities."""
         mixed = 0.0 if self.mix is None else float(np.linalg.slogdet(self.mix)[1])
         return float(np.log(self.scale).sum()) + mixed
 
@@ -113,15 +113,16 @@ class _Sums(NamedTuple):
 
 
 def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) -> Coordinates:
-    """Coordinates in which data are centred, of variance one each (or on average), and
-    uncorrelated if ``mix``; ``rows`` hold features and weights, NaN counts as not there.
+    """Coordinates in which data are centred, with variance one for each feature (or on average),
+    and uncorrelated if ``mix``. ``rows`` hold features and weights; missing values (NaN) are
+    ignored.
     """
     d = rows.shape[1]
     total = rows.shape[0] if rows.columns[0] is None else float(rows.columns[0].sum())
     first = rows.sum(lambda X, w, *_: _moment(X, w, total, 1))
     mean = first.moment / np.where(first.mass > 0, first.mass, 1.0)
     low, high = rows.extremes().astype(np.float64)
-    mean = np.where(low == high, low, mean)  # exactly, so that nothing is left to be magnified
+    mean = np.where(low == high, low, mean)  # exactly, so that no difference is magnified
     shift = np.asarray(mean, dtype=_dtype(rows)).astype(np.float64) if centre else np.zeros(d)
     reach = np.nan_to_num(np.maximum(np.abs(low - shift), np.abs(high - shift)))
     if reach.max(initial=0.0) > 1e150:
@@ -129,13 +130,13 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
             f"X has values as large as {reach.max():.0e}, whose squares overflow: change units, "
             f"e.g. X / {reach.max():.0e}"
         )
-    # A constant feature differs from its mean by rounding only: it must not be magnified.
+    # A constant feature differs from its mean only by rounding, which must not be magnified.
     reach = np.where(reach <= 4.0 * np.finfo(_dtype(rows)).eps * np.abs(shift), 0.0, reach)
     reach = reach if per_feature else np.full(d, reach.max(initial=0.0))
     _refuse_subnormal(reach, _dtype(rows))
-    # A constant feature has no unit: it takes its own size or the largest unit of the others, so
-    # that no factor between two features is beyond numbers because of it. Where all are constant,
-    # those at zero take the largest size.
+    # A constant feature has no unit. It gets its own size or the largest unit of the others, so
+    # that factors between features stay finite. If all are constant, those at zero get the largest
+    # size.
     size = np.abs(shift)
     size = np.where(size > 0, size, size.max(initial=0.0))
     reach = np.where(reach > 0, reach, np.maximum(size, reach.max(initial=0.0)))
@@ -144,7 +145,7 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
     second = rows.sum(lambda X, w, *_: _moment(middle.inner(X), w, total, 2, mix))
     mass = np.where(second.mass > 0, second.mass, 1.0)
     moment = second.moment / (np.sqrt(np.outer(mass, mass)) if mix else mass)
-    rest = scale * (mean - shift)  # what rounding the shift left of the mean
+    rest = scale * (mean - shift)  # remainder of the mean after rounding the shift
     moment = moment - (np.outer(rest, rest) if mix else rest**2)
     variances = np.maximum(np.diag(moment) if mix else moment, 0.0)
     return _finish(middle, moment, variances, per_feature, mix)
@@ -155,7 +156,7 @@ def _finish(
 ) -> Coordinates:
     level = variances if per_feature else np.full_like(variances, variances.mean())
     second = 1.0 / np.sqrt(np.where(level > 0, level, 1.0))
-    # an outlier may reach much further than the deviation that the factor stands for
+    # an outlier may be much larger than the deviation behind the factor
     second = np.minimum(second, 1e305 / np.maximum(middle.scale, 1.0))
     variances, scale = variances * second**2, middle.scale * second
     matrix, thinnest = None, float(variances.min(initial=1.0))
@@ -163,7 +164,7 @@ def _finish(
         deviation = np.sqrt(np.where(variances > 0, variances, 1.0))
         correlation = moment * np.outer(second, second) / np.outer(deviation, deviation)
         correlation[np.diag_indices(len(variances))] = np.where(variances > 0, 1.0, 0.0)
-        least = float(np.linalg.eigvalsh(correlation)[0])  # negative by rounding alone
+        least = float(np.linalg.eigvalsh(correlation)[0])  # negative only by rounding
         thinnest = max(0.0, least) / (max(0.0, least) + RIDGE)
         correlation[np.diag_indices(len(variances))] = 1.0 + RIDGE + 2.0 * max(0.0, -least)
         factor = np.linalg.cholesky(correlation)
@@ -172,18 +173,18 @@ def _finish(
 
 
 def _refuse_subnormal(reach: np.ndarray, dtype: Any) -> None:
-    """Refuse features whose values differ, but by less than any factor could bring to one."""
+    """Refuse features that vary, but too little to be scaled."""
     small = np.flatnonzero((reach > 0) & (reach < 1e3 * float(np.finfo(dtype).tiny)))
     if small.size:
         power = 1000 if dtype == np.float64 else 100
         raise ValueError(
             f"X varies by no more than {reach[small[0]]:.0e} in feature {small[0]}, too small to "
-            f"be measured by: change units, e.g. np.ldexp(X, {power}), or drop that feature"
+            f"scale by: change units, e.g. np.ldexp(X, {power}), or drop that feature"
         )
 
 
 def _power_of_two(size: np.ndarray) -> np.ndarray:
-    """Powers of two that bring ``size`` into [1/2, 1); one where it is zero."""
+    """Powers of two that scale ``size`` into [1/2, 1); one for zero."""
     size = np.where(size > 0, size, 0.75)
     return np.ldexp(1.0, np.clip(-np.frexp(size)[1], -1000, 1000))
 
@@ -193,7 +194,7 @@ def _dtype(rows: Rows) -> Any:
 
 
 def _moment(X: Any, weights: Weights, total: float, power: int, mix: bool = False) -> _Sums:
-    """Weights of what was seen of every feature, and their sums, or those of squares or products.
+    """Weights of the observed values of every feature, and sums of the values, squares or products.
 
     Weights sum to one over the data, so that sums cannot overflow.
     """
@@ -242,8 +243,9 @@ def coefficients(centers: np.ndarray, precisions: np.ndarray, kind: str) -> np.n
     """Coefficients (k, q) of (x - c)' P (x - c); precisions are (k,), (k, d) or (k, d, d)."""
     if kind == "full":
         linear = (precisions @ centers[:, :, None])[:, :, 0]
-        # x_a x_b stands once for a < b, so entries off the diagonal count twice.
-        quadratic = pack(2.0 * precisions - precisions * np.eye(centers.shape[1]))
+        row, column = _upper(centers.shape[1])
+        # x_a x_b is stored once for a < b, so off-diagonal entries count twice.
+        quadratic = precisions[:, row, column] * (1.0 + (row != column))
     else:
         precisions = precisions[:, None] if kind == "spherical" else precisions
         linear, quadratic = precisions * centers, precisions
@@ -251,7 +253,7 @@ def coefficients(centers: np.ndarray, precisions: np.ndarray, kind: str) -> np.n
 
 
 def moments(sums: np.ndarray, d: int, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mass (k,), first (k, d) and second moments (k,), (k, d) or (k, d, d) out of sums of z(x)."""
+    """Mass (k,), first (k, d) and second moments (k,), (k, d) or (k, d, d) from sums of z(x)."""
     mass, first, second = sums[:, 0], sums[:, 1 : d + 1], sums[:, d + 1 :]
     if kind == "spherical":
         second = second[:, 0]
@@ -277,7 +279,7 @@ def pack(matrices: np.ndarray) -> np.ndarray:
 
 
 def softmax_columns(logits: Array) -> tuple[Any, Any]:
-    """Columns of exp(logits) (k, b), overwritten, over their sums, and the logarithms of these."""
+    """Columns of exp(logits) (k, b) divided by their sums (in place), and the logs of the sums."""
     xp = namespace(logits)
     # Relative to the largest, so that no exponential overflows.
     top = xp.max(logits, axis=0)
@@ -293,16 +295,17 @@ def softmax_columns(logits: Array) -> tuple[Any, Any]:
 def weighted_columns(
     logits: Array, weights: Weights, given: np.ndarray | None = None
 ) -> tuple[Any, Any]:
-    """``softmax_columns`` times weights (b,), or memberships (b, k) that are ``given``, as columns,
-    with zeros (b,)."""
+    """``softmax_columns`` times weights (b,); with ``given`` memberships (b, k), these as columns,
+    and zeros (b,).
+    """
     R, level = softmax_columns(logits) if given is None else (given.T, np.zeros(len(given)))
     return (R, level) if weights is None else (R * weights, level * weights)
 
 
 def unit_rows(Z: Any) -> Any:
-    """Rows scaled to length one; a row of zeros stays."""
+    """Rows scaled to length one; rows of zeros are unchanged."""
     xp = namespace(Z)
-    # First by the largest entry, whose square might overflow or underflow.
+    # First divided by the largest entry, whose square might overflow or underflow.
     Z = Z / _positive(xp.max(xp.abs(Z), axis=1, keepdims=True))
     return Z / _positive(xp.sum(Z * Z, axis=1, keepdims=True) ** 0.5)
 
@@ -321,10 +324,11 @@ def fused_sums(
     fuzzifier: float | None = None,
     floor: float = 0.0,
 ) -> tuple[np.ndarray, float] | None:
-    """Weighted sums of z(x) and of the costs by one kernel, native or of a CUDA device.
+    """Weighted sums of z(x) and of the costs from one kernel, native or CUDA.
 
-    None where there is no such kernel, and where all densities of an object vanish. Without a
-    ``fuzzifier`` they are those of mixtures. ``Z`` holds z(x) or, for "full" mixtures, x alone.
+    None if there is no such kernel, or if all densities of an object vanish. Without a
+    ``fuzzifier``, the sums are those of mixtures. ``Z`` holds z(x) or, for "full" mixtures, x
+    alone.
     """
     if isinstance(Z, np.ndarray):
         if fuzzifier is None:
@@ -341,7 +345,7 @@ def fused_sums(
 
 
 def roots(matrices: np.ndarray) -> np.ndarray:
-    """Cholesky factors (..., d, d); a multiple of the traces is added where rounding needs it."""
+    """Cholesky factors (..., d, d); a multiple of the trace is added if rounding requires it."""
     lift = 0.0
     mean = np.trace(matrices, axis1=-2, axis2=-1)[..., None, None] / max(1, matrices.shape[-1])
     while True:
@@ -354,7 +358,7 @@ def roots(matrices: np.ndarray) -> np.ndarray:
 
 
 def cholesky_coordinates(matrices: np.ndarray) -> np.ndarray:
-    """Definite matrices (k, d, d) as free numbers: Cholesky factors with logarithmic diagonals."""
+    """Definite matrices (k, d, d) as unconstrained numbers: Cholesky factors with log diagonals."""
     factor = roots(matrices)
     diagonal = np.arange(factor.shape[-1])
     factor[:, diagonal, diagonal] = np.log(factor[:, diagonal, diagonal])
@@ -371,10 +375,10 @@ def from_cholesky_coordinates(numbers: np.ndarray, d: int) -> np.ndarray:
 
 
 def largest_first(sizes: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Clusters (k,) in the order of their ``sizes``, the largest first.
+    """Clusters (k,) in order of ``sizes``, largest first.
 
-    Sizes and ``keys`` (k, d), such as centers, that agree to six digits count as equal, so that
-    rounding, and with it the order of the objects, does not decide; equal sizes go by their keys.
+    Equal sizes are sorted by ``keys`` (k, d), such as centers. Values that agree to six digits
+    count as equal, so that neither rounding nor the order of the objects decides.
     """
     sizes = np.round(sizes / max(float(sizes.max()), np.finfo(float).tiny), 6)
     keys = np.round(keys / max(float(np.abs(keys).max(initial=0.0)), np.finfo(float).tiny), 6)

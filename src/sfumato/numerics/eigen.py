@@ -1,13 +1,12 @@
-"""Leading eigenvectors of a symmetric similarity, which is only ever multiplied.
+"""Leading eigenvectors of a symmetric similarity that is only multiplied.
 
     A = D^-1/2 W D^-1/2,  d = W 1,    A E = E diag(lambda),    E'E = I,
             lambda_1 >= ... >= lambda_k
 
-by a block Krylov space with Rayleigh-Ritz and then Chebyshev filters: every pass over W serves a
-whole block of vectors, from a fixed start, so that the answer is the same each time. For a few
-thousand objects of a sparse W, ARPACK finds them first. Random walks on graphs of one or two
-dimensions mix slowly, but the graphs have sparse triangular factors: there the Krylov space is that
-of an inverse.
+by a block Krylov space with Rayleigh-Ritz, then Chebyshev filters. Every pass over W serves a whole
+block of vectors; a fixed start makes the answer reproducible. For sparse W with up to a few
+thousand objects, ARPACK is tried first. Random walks on one- or two-dimensional graphs mix slowly,
+but such graphs have sparse triangular factors, so the Krylov space of an inverse is used.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from ..array.rows import one_blas_thread
 from ..array.validation import reserve
 from .operators import Scaled, as_dense, dtype_of, like
 
-DENSE = 4000  # objects of a plain matrix up to which LAPACK may take over from the iteration
-DIRECT = 400  # objects up to which all eigenvectors cost less than the iteration
-EXTRA = 10  # columns beyond those asked for: they decide how fast the block converges
+DENSE = 4000  # most objects of a dense matrix for which LAPACK may take over
+DIRECT = 400  # largest number of objects for which all eigenvectors cost less than the iteration
+EXTRA = 10  # extra columns, which determine how fast the block converges
 
 
 T = TypeVar("T")
@@ -48,12 +47,12 @@ class Spectrum(NamedTuple):
 def leading_eigenvectors(
     A: Any, k: int, *, tol: float | None = None, max_products: int = 4000, start: Any = None
 ) -> Spectrum:
-    """Eigenvectors of the ``k`` largest eigenvalues of anything symmetric that multiplies.
+    """Eigenvectors of the ``k`` largest eigenvalues of any symmetric operator.
 
     Vectors have length one, and their largest entry is positive. ``A`` has a norm of about one,
     since ``tol``, the largest residual |A v - lambda v|, is absolute: 1e-8 by default (float32:
-    2e-5). ``max_products`` bounds the passes over A; ``start`` (n, p) are p > k independent columns
-    close to the eigenvectors, which take the place of the Krylov space.
+    2e-5). ``max_products`` limits the passes over A. ``start`` (n, p) are p > k independent columns
+    close to the eigenvectors, used instead of the Krylov space.
     """
     n, dtype = A.shape[0], dtype_of(A)
     tol = (2e-5 if dtype == np.float32 else 1e-8) if tol is None else tol
@@ -73,22 +72,22 @@ def leading_eigenvectors(
 
 
 def krylov_columns(k: int, n: int, *, sparse: bool) -> int:
-    """Columns (n,) kept at one time: the Krylov space, and what it was before its last block."""
+    """Columns (n,) kept at a time: the Krylov space, and its state before the last block."""
     p = k + EXTRA
     return 0 if n <= DIRECT or n < 4 * p else p * (2 * _depth(p, n, sparse) - 1)
 
 
 def _depth(p: int, n: int, sparse: bool) -> int:
-    """Products before the first Rayleigh-Ritz; if W is sparse, orthogonalising costs more."""
+    """Products before the first Rayleigh-Ritz; for sparse W, orthogonalisation costs more."""
     return min(3 if sparse else 8, n // (2 * p))
 
 
 def _converge(
     A: Any, k: int, dtype: Any, tol: float, max_products: int, start: Any
 ) -> tuple[Any, Any, Any]:
-    """Ritz values, vectors and residuals, by filter and Rayleigh-Ritz in turns.
+    """Ritz values, vectors and residuals, from alternating filters and Rayleigh-Ritz steps.
 
-    No residuals where there is no gap to converge by, so that LAPACK is cheaper.
+    Residuals are None if there is no gap to converge, so that LAPACK is cheaper.
     """
     n, p, depth = A.shape[0], k + EXTRA, 1
     multiplied, most = 0, _columns_of_lapack(A)
@@ -108,14 +107,14 @@ def _converge(
 
 
 def _columns_of_lapack(A: Any) -> float:
-    """Columns to multiply A with in the time that LAPACK takes, which needs a small matrix."""
+    """Number of columns to multiply A with in the time of LAPACK (small dense matrices)."""
     W, n = (A.W if isinstance(A, Scaled) else A), A.shape[0]
     # 4 n^3 / 3 operations, half of them with vectors, which take three times as long
     return 2.0 * n if isinstance(W, np.ndarray) and n <= DENSE else np.inf
 
 
 def _compact(A: Any) -> tuple[Any, Any]:
-    """A sparse similarity, scaled, with neighbours side by side, and where each object went."""
+    """A sparse (scaled) similarity with neighbours stored close together, and the new positions."""
     W = A.W if isinstance(A, Scaled) else A
     if not sp.issparse(W):
         return A, slice(None)
@@ -126,13 +125,13 @@ def _compact(A: Any) -> tuple[Any, Any]:
     data = W.data
     if isinstance(A, Scaled):
         data = np.repeat(A.scaling, np.diff(W.indptr)) * data * A.scaling[W.indices]
-    # Columns by name, rows by taking them; the transpose, which is the same, has both in order.
+    # Columns are renamed and rows permuted; the transpose is equal and sorts both.
     renamed = sp.csr_array((data, place[W.indices], W.indptr), shape=W.shape)
     return sp.csr_array(renamed[order].T), place
 
 
 def _largest(A: Any) -> float:
-    """A bound from above on the spectrum of a sparse similarity (Collatz and Wielandt)."""
+    """Upper bound on the spectrum of a sparse similarity (Collatz and Wielandt)."""
     W, scaling = (A.W, A.scaling) if isinstance(A, Scaled) else (A, 1.0)
     if not sp.issparse(W):
         return np.inf
@@ -140,9 +139,9 @@ def _largest(A: Any) -> float:
 
 
 def _narrow(A: Any) -> bool:
-    """Whether neighbours lie as close as on a graph of one or two dimensions.
+    """Whether neighbours are as close as on a one- or two-dimensional graph.
 
-    Triangular factors then cost less than a hundred products; their size is not known before.
+    Triangular factors then cost less than a hundred products; their size is not known in advance.
     """
     n = A.shape[0]
     rows = np.repeat(np.arange(n, dtype=A.indices.dtype), np.diff(A.indptr))
@@ -150,7 +149,7 @@ def _narrow(A: Any) -> bool:
 
 
 def _inverted(A: Any, k: int, largest: float, tol: float) -> Any:
-    """Vectors close to the leading ones, from a Krylov space of an inverse of sigma - A."""
+    """Vectors close to the leading ones, from a Krylov space of the inverse of sigma - A."""
     n = A.shape[0]
     shifted = sp.csc_array(sp.eye_array(n) * (largest * (1 + 1e-6)) - A, dtype=np.float64)
     symmetric = {"diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
@@ -159,17 +158,17 @@ def _inverted(A: Any, k: int, largest: float, tol: float) -> Any:
     X = np.linalg.qr(np.random.default_rng(0).standard_normal((n, k + 2)))[0]
     for _ in range(2):
         values, X, residuals, _ = _rayleigh_ritz(inverse, X, min(5, n // (2 * k + 4)))
-        # Another product with the inverse leaves A with this residual.
+        # Another product with the inverse gives A this residual.
         if (residuals[: k + 1] <= 0.1 * tol * values[: k + 1] ** 2).all():
             break
     return factors.solve(X).astype(A.dtype)
 
 
 def _lanczos(A: Any, k: int, largest: float, tol: float) -> Any:
-    """The leading vectors by ARPACK, for few objects; None where the block method is safer.
+    """The leading vectors by ARPACK, for few objects; None if the block method is safer.
 
-    One vector at a time takes a tenth of the products, but may miss one of several equal
-    eigenvalues: that shows in random vectors, which are filtered beside those found.
+    Single vectors take a tenth of the products, but may miss one of several equal eigenvalues. This
+    shows in random vectors, which are filtered together with those found.
     """
     n, rng = A.shape[0], np.random.default_rng(0)
     if n > 3000 or A.dtype != np.float64 or connected_components(A, directed=False)[0] > 1:
@@ -182,7 +181,7 @@ def _lanczos(A: Any, k: int, largest: float, tol: float) -> Any:
     V, (last, edge) = V[:, order], values[order[-2:]]
     lowest = -max(1.0, largest)
     stretch = np.arccosh(max(1 + 1e-7, 1 + 2 * (last - edge) / max(edge - lowest, 1e-7)))
-    degree = int(np.log(100 * np.sqrt(n)) / stretch) + 1  # a missed vector stands out 50 times
+    degree = int(np.log(100 * np.sqrt(n)) / stretch) + 1  # makes a missed vector 50 times as long
     if degree > 60:
         return None
     P = rng.standard_normal((n, 2))
@@ -219,9 +218,7 @@ def _filter(A: Any, X: Any, degree: int, lowest: float, edge: float) -> Any:
 
 
 def _rayleigh_ritz(A: Any, X: Any, depth: int) -> tuple[Any, Any, Any, float]:
-    """Rayleigh-Ritz on the span of X, A X, ..., A^(depth - 1) X: as many pairs as X has columns,
-    their residuals, and a bound from below on the spectrum of a matrix of norm about one.
-    """
+    """Rayleigh-Ritz on the span of X, A X, ..., A^(depth - 1) X."""
     xp = namespace(X)
     Q, p, columns = X, X.shape[1], []
     for j in range(depth):
@@ -246,7 +243,7 @@ def _rayleigh_ritz(A: Any, X: Any, depth: int) -> tuple[Any, Any, Any, float]:
 
 
 def _new_directions(Y: Any, Q: Any) -> Any:
-    """Orthonormal columns that span ``Y``, orthogonal to ``Q``, but for rounding errors."""
+    """Orthonormal columns that span ``Y`` and are orthogonal to ``Q`` up to rounding."""
     xp = namespace(Y)
     X, R = xp.linalg.qr(Y)
     U, lengths, _ = xp.linalg.svd(R)
@@ -255,7 +252,7 @@ def _new_directions(Y: Any, Q: Any) -> Any:
 
 
 def _direct(A: Any, k: int) -> Spectrum:
-    """All of A, by LAPACK."""
+    """All eigenpairs by LAPACK."""
     n = A.shape[0]
     reserve((n, n), dtype_of(A), "the similarity as a dense matrix", "ask for fewer eigenvectors")
     M = as_dense(A)
@@ -264,7 +261,7 @@ def _direct(A: Any, k: int) -> Spectrum:
     values, vectors = np.empty(0), np.empty((n, 0))
     if isinstance(M, np.ndarray):  # only those asked for
         values, vectors = eigh(M, subset_by_index=[first, n - 1], driver="evr")
-    if len(values) < n - first:  # this driver may lose some of many equal ones
+    if len(values) < n - first:  # this driver may lose some of many equal eigenvalues
         values, vectors = xp.linalg.eigh(M)
     values, vectors = xp.flip(values, axis=0), xp.flip(vectors, axis=1)
     following = float(values[k]) if k < n else -np.inf
@@ -272,7 +269,7 @@ def _direct(A: Any, k: int) -> Spectrum:
 
 
 def _canonical(V: Any) -> Any:
-    """Columns with the sign that makes their first entry of (nearly) largest size positive."""
+    """Columns with the sign that makes the first entry of (almost) largest size positive."""
     xp = namespace(V)
     size = xp.abs(V)
     first = xp.argmax(xp.astype(size >= 0.999 * xp.max(size, axis=0), xp.int8), axis=0)
@@ -280,10 +277,10 @@ def _canonical(V: Any) -> Any:
 
 
 def waited(function: Callable[..., T], *arguments: Any) -> T:
-    """``function(*arguments)`` in a thread of its own, so that Ctrl-C takes effect at once.
+    """``function(*arguments)``, run in a separate thread so that Ctrl-C takes effect at once.
 
-    The call itself goes on in its thread until it ends. The function must release Python's lock, as
-    NumPy's linear algebra does.
+    The call continues in its thread until it ends. The function must release the GIL, as NumPy's
+    linear algebra does.
     """
     if threading.current_thread() is not threading.main_thread():
         return function(*arguments)

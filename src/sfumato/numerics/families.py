@@ -9,11 +9,11 @@ the identity (I). The M step minimises, over the covariances of the family,
     sum_j  N_j log det Sigma_j + tr(W_j Sigma_j^-1)
 
 for masses N_j and scatter matrices W_j = sum_i r_ij (x_i - mu_j)(x_i - mu_j)'. Once the axes D_j
-are known, only the sums of squares along them count (the diagonals of D_j' W_j D_j), and volume and
-shape follow from these. Common axes of varying shapes (EVE, VVE) come from planar rotations: for
-two axes the minimum over the angle has a closed form, so that a sweep over all pairs lowers the
-criterion whatever the conditioning (the majorization of Browne and McNicholas needs steps in
-proportion to the ratio of the eigenvalues).
+are known, volume and shape depend only on the sums of squares along them (the diagonals of D_j' W_j
+D_j). Common axes of varying shapes (EVE, VVE) come from planar rotations: for two axes, the minimum
+over the angle has a closed form, so a sweep over all pairs lowers the criterion however badly
+conditioned the problem is (the majorization of Browne and McNicholas needs steps in proportion to
+the ratio of the eigenvalues).
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ FAMILIES = (
     *("VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "VVV"),
 )
 ALIASES = {"full": "VVV", "tied": "EEE", "diag": "VVI", "spherical": "VII"}
-# Families that keep their form under a change of units of single features; the others hold in
-# units that all features share.
+# Families that keep their form when single features change units; the others only keep it if all
+# features change alike.
 UNIT_FREE = ("EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVV", "VVV")
 AXIS_PARALLEL = ("EII", "VII", "EEI", "VEI", "EVI", "VVI")
 
 
 def family_of(covariance_type: str) -> str:
-    """Name of the family: one of the fourteen, or what scikit-learn's name stands for."""
+    """Name of the family: one of the fourteen, or the meaning of scikit-learn's name."""
     return ALIASES.get(covariance_type, covariance_type)
 
 
 def suited(n: int, d: int) -> tuple[str, ...]:
-    """Families that ``n`` objects of ``d`` features allow, the simplest first."""
-    if n <= d or d > 96:  # steps of one common matrix cost d^2 for every object, too
+    """Families that ``n`` objects with ``d`` features allow, simplest first."""
+    if n <= d or d > 96:  # a common matrix also costs d^2 per object
         return AXIS_PARALLEL
     if d > 48:  # matrices for every component cost too much
         return (*AXIS_PARALLEL, "EEE")
@@ -51,12 +51,12 @@ def suited(n: int, d: int) -> tuple[str, ...]:
 
 
 def kind_of(family: str) -> str:
-    """What the M step needs of the scatter: "spherical" (traces), "diag" (diagonals) or "full"."""
+    """Form of scatter that the M step needs: "spherical" (traces), "diag" (diagonals) or "full"."""
     return "spherical" if family[1] == "I" else "diag" if family[2] == "I" else "full"
 
 
 def is_unit_free(covariance_type: str) -> bool:
-    """Whether a mixture of the family, or of one of "auto", is the same in any units."""
+    """Whether a mixture of this family (or of "auto") does not depend on units."""
     return covariance_type == "auto" or family_of(covariance_type) in UNIT_FREE
 
 
@@ -67,13 +67,13 @@ def has_one_covariance(family: str) -> bool:
 
 @lru_cache
 def lies_within(name: str, other: str) -> bool:
-    """Whether every covariance of a family belongs to the other: no letter of its name is freer."""
+    """Whether every covariance of a family belongs to the other, by comparing their letters."""
     pairs = zip(family_of(name), family_of(other), strict=True)
-    return all("IEV".index(a) <= "IEV".index(b) for a, b in pairs)  # the strictest letter first
+    return all("IEV".index(a) <= "IEV".index(b) for a, b in pairs)  # strictest letter first
 
 
 def n_covariance_parameters(family: str, k: int, d: int) -> int:
-    """Free parameters of ``k`` covariances in ``d`` dimensions, as mclust counts them."""
+    """Number of free parameters of ``k`` covariances in ``d`` dimensions, as in mclust."""
     times = {"E": 1, "V": k, "I": 0}
     volume, shape, orientation = (times[letter] for letter in family)
     return volume + shape * (d - 1) + orientation * (d * (d - 1) // 2)
@@ -81,7 +81,7 @@ def n_covariance_parameters(family: str, k: int, d: int) -> int:
 
 @lru_cache(maxsize=1024)
 def n_parameters(family: str, k: int, d: int, noise: bool = False) -> int:
-    """Free parameters of a mixture: weights, means, covariances, and the share of the noise."""
+    """Number of parameters of a mixture: weights, means, covariances, and share of the noise."""
     return k - 1 + k * d + n_covariance_parameters(family, k, d) + int(noise)
 
 
@@ -93,13 +93,13 @@ def covariances(
     floor: float = 0.0,
     n_steps: int = 200,
 ) -> np.ndarray:
-    """Covariances (k, d, d), (k, d) or (k,), by the kind of the family, of largest likelihood.
+    """Maximum-likelihood covariances (k, d, d), (k, d) or (k,), depending on the family.
 
-    ``scatter`` (k, d, d) are weighted sums of squares about the means, or what ``reduced`` makes of
-    them; ``mass`` (k,) the sums of the responsibilities. Iterative families (VEI, VEE, VEV, EVE,
-    VVE) begin at ``previous``, shaped like the result, and take ``n_steps`` at most: every step
-    improves the criterion, so a few are enough inside EM. ``floor`` is the least variance in any
-    direction. All arrays may have further axes in front: several mixtures, each for itself.
+    ``scatter`` (k, d, d) are weighted sums of squares about the means (or their ``reduced`` form),
+    and ``mass`` (k,) sums of responsibilities. Iterative families (VEI, VEE, VEV, EVE, VVE) start
+    at ``previous``, shaped like the result, and take at most ``n_steps`` steps; every step improves
+    the criterion, so a few are enough inside EM. ``floor`` is the smallest variance in any
+    direction. All arrays may have further leading axes for several separate mixtures.
     """
     if scatter.ndim == mass.ndim + 2:
         scatter = reduced(scatter, family)
@@ -128,7 +128,7 @@ def _of_one_mixture(
     if previous is None:
         starts = [scatter / mass[:, None, None]]
         if family in ("EVE", "VVE"):
-            # Common axes may have several minima: those of every component are tried, too.
+            # Common axes may have several minima, so those of every component are tried as well.
             starts = [scatter, *(np.broadcast_to(one, scatter.shape) for one in scatter)]
     step = partial(native("families").fitted, letters(family), turns(d), d, scatter, mass)
     ends = [step(start, floor, n_steps) for start in starts]
@@ -136,7 +136,7 @@ def _of_one_mixture(
 
 
 def _criterion(matrices: np.ndarray, scatter: np.ndarray, mass: np.ndarray) -> float:
-    """sum_j  N_j log det Sigma_j + tr(W_j Sigma_j^-1), of flat matrices as far as numbers go."""
+    """sum_j  N_j log det Sigma_j + tr(W_j Sigma_j^-1),  for flat matrices as far as possible."""
     values, axes = np.linalg.eigh(matrices)
     values = np.maximum(values, 1e-300)
     spread = _diagonals(np.swapaxes(axes, 1, 2) @ scatter @ axes)
@@ -145,14 +145,14 @@ def _criterion(matrices: np.ndarray, scatter: np.ndarray, mass: np.ndarray) -> f
 
 @lru_cache(maxsize=14)
 def letters(family: str) -> tuple[int, ...]:
-    """Numbers of the letters; a multiple of the identity is a diagonal matrix of one number."""
+    """Numbers of the letters; a multiple of the identity counts as a one-entry diagonal."""
     family = family if family[1] != "I" else 2 * family[0] + "I"
     return tuple("EVI".index(letter) for letter in family)
 
 
 @lru_cache(maxsize=64)
 def turns(d: int) -> np.ndarray:
-    """All pairs of ``d`` axes (n, 2) in the order in which they are turned: a tournament."""
+    """All pairs of ``d`` axes (n, 2), in the order of a round-robin tournament."""
     if d < 2:
         return np.empty((0, 2), dtype=np.intp)
     places = np.append(np.arange(d), [-1] * (d % 2)).astype(np.intp)
@@ -165,7 +165,7 @@ def turns(d: int) -> np.ndarray:
 
 
 def reduced(matrices: np.ndarray, family: str) -> np.ndarray:
-    """What the family needs of matrices (..., k, d, d): all, their diagonals, or mean variances."""
+    """The part of matrices (..., k, d, d) that a family needs: all, diagonals or traces / d."""
     kind = kind_of(family)
     if kind == "full":
         return matrices
@@ -183,7 +183,7 @@ def as_matrices(values: np.ndarray, family: str, d: int) -> np.ndarray:
 
 
 def raised(matrices: np.ndarray, floor: float) -> np.ndarray:
-    """Symmetric matrices (..., d, d) with eigenvalues below ``floor`` raised to it."""
+    """Symmetric matrices (..., d, d), with eigenvalues below ``floor`` raised to it."""
     try:
         np.linalg.cholesky(matrices - floor * np.eye(matrices.shape[-1]))
         return matrices

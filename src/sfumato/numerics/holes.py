@@ -1,16 +1,16 @@
-"""Elliptical distributions of rows some of whose values are missing (NaN).
+"""Elliptical distributions of rows with missing values (NaN).
 
 With o the observed features of a row and P the inverse of Sigma_oo, padded with zeros:
 
     log N(x_o | mu_o, Sigma_oo),     E[x | x_o] = mu + Sigma P (x - mu),
     Cov[x | x_o] = Sigma - Sigma P Sigma
 
-Rows with the same pattern of missing values share P. Under one Gaussian of all rows, with the
-precision L = S^(-1) and h the features that are missing,
+Rows with the same pattern of missing values share P. Under one Gaussian of all rows, with precision
+L = S^(-1) and missing features h,
 
     E[x_h | x_o] = m_h - L_hh^(-1) L_ho (x_o - m_o) ,     Cov[x_h | x_o] = L_hh^(-1)
 
-so that a row costs the cube of what is missing of it, not of the number of features.
+so a row costs the cube of its number of missing values, not of the number of features.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import numpy as np
 from ..array.types import Weights
 from .distances import roots
 
-# Variance of an open direction, of the unit variance of whitened coordinates, below which it counts
-# as known: only where there are more features than coordinates, and then a third of the directions
+# Variance of an unknown direction in whitened coordinates below which it counts as known. Only
+# relevant with more features than coordinates, and then for a third of the directions
 OPEN = 0.01
-PIECE = 512  # rows for which a matrix each is held at one time
+PIECE = 512  # rows whose matrices are held at a time
 
 
 class Patterns(NamedTuple):
-    """The different patterns of observed features (p, d), and the pattern of every row (b,)."""
+    """The distinct patterns of observed features (p, d), and the pattern of every row (b,)."""
 
     seen: np.ndarray
     of_row: np.ndarray
@@ -56,8 +56,8 @@ class Patterns(NamedTuple):
 
 
 class Marginal(NamedTuple):
-    """One distribution beside rows with missing values: P (p, d, d) and P (x - mu) (b, d); of
-    what was observed of every row (b,) the number, log det P and the squared distance.
+    """One distribution evaluated at rows with missing values: P (p, d, d) and P (x - mu) (b, d);
+    for the observed values of every row (b,), their number, log det P and the squared distance.
     """
 
     mean: np.ndarray
@@ -73,7 +73,7 @@ class Marginal(NamedTuple):
     def of(
         cls, X: np.ndarray, patterns: Patterns, mean: np.ndarray, covariance: np.ndarray
     ) -> Marginal:
-        """The distribution with this mean (d,) and covariance (d, d) beside rows (b, d)."""
+        """The distribution with this mean (d,) and covariance (d, d), evaluated at rows (b, d)."""
         P, log_det = patterns.inverses(covariance)
         Y = np.nan_to_num(X - mean)
         pieces = [slice(at, at + PIECE) for at in range(0, len(X), PIECE)] if len(P) > 1 else []
@@ -83,17 +83,17 @@ class Marginal(NamedTuple):
         return cls(mean, covariance, patterns, P, V, *known)
 
     def log_density(self) -> np.ndarray:
-        """log N (b,) of what was observed of every row."""
+        """log N (b,) of the observed values of every row."""
         return 0.5 * (self.level - self.n_seen * np.log(2.0 * np.pi) - self.distance)
 
     def expected(self) -> np.ndarray:
-        """Expected rows (b, d) given what was seen of them."""
+        """Expected rows (b, d), given their observed values."""
         return self.mean + self.V @ self.covariance
 
     def moments(
         self, X: np.ndarray, weights: np.ndarray, spread: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Expected sums of rows (d,) and products (d, d); ``spread`` weighs what is not known."""
+        """Expected sums of rows (d,) and products (d, d); ``spread`` weights the missing part."""
         filled = np.where(np.isnan(X), self.expected(), X)
         spread = weights if spread is None else spread
         by_pattern = np.bincount(self.patterns.of_row, weights=spread, minlength=len(self.P))
@@ -103,7 +103,7 @@ class Marginal(NamedTuple):
 
 
 class Independent(NamedTuple):
-    """As ``Marginal``, with independent features of these variances (d,)."""
+    """The same as ``Marginal``, for independent features with these variances (d,)."""
 
     mean: np.ndarray
     variances: np.ndarray
@@ -114,13 +114,13 @@ class Independent(NamedTuple):
 
     @classmethod
     def of(cls, X: np.ndarray, mean: np.ndarray, variances: np.ndarray) -> Independent:
-        """The distribution beside rows (b, d)."""
+        """The distribution, evaluated at rows (b, d)."""
         Y, seen = np.nan_to_num(X - mean), ~np.isnan(X)
         known = seen.sum(axis=1), -(seen @ np.log(variances)), (Y * Y) @ (1.0 / variances)
         return cls(mean, variances, seen, *known)
 
     def log_density(self) -> np.ndarray:
-        """log N (b,) of what was observed of every row."""
+        """log N (b,) of the observed values of every row."""
         return 0.5 * (self.level - self.n_seen * np.log(2.0 * np.pi) - self.distance)
 
     def moments(
@@ -133,29 +133,29 @@ class Independent(NamedTuple):
 
 
 class Gaps(NamedTuple):
-    """What is not known of coordinates y (n, q): y = E[y] + F't with t standard normal.
+    """The unknown part of coordinates y (n, q): y = E[y] + F't with a standard normal t.
 
-    ``pattern`` (n,) of every object is -1 without holes; ``spreads`` (P, r, q) holds F of each.
+    ``pattern`` (n,) is -1 for complete objects; ``spreads`` (P, r, q) holds F of each pattern.
     """
 
     pattern: np.ndarray
     spreads: np.ndarray
 
     def take(self, rows: np.ndarray) -> Gaps | None:
-        """Some of the objects; None where nothing is missing of these."""
+        """The selected objects; None if nothing is missing from them."""
         pattern = self.pattern[rows]
         return Gaps(pattern, self.spreads) if (pattern >= 0).any() else None
 
 
 class Background(NamedTuple):
-    """The Gaussian of all objects: ``unit`` (p,) of the features, covariance (p, p) in units."""
+    """The Gaussian of all objects: ``unit`` (p,) of features, and covariance (p, p) in units."""
 
     unit: np.ndarray
     covariance: np.ndarray
 
     def complete(self, centred: np.ndarray, projection: np.ndarray) -> tuple[np.ndarray, Gaps]:
-        """Objects (n, p), less the mean, with their holes (NaN) as expected, and what is open of
-        their coordinates by ``projection`` (p, q).
+        """Centred objects (n, p) with missing values (NaN) replaced by expectations, and the
+        unknown part of their coordinates under ``projection`` (p, q).
         """
         missing = np.isnan(centred)
         inverse, P = _precision(self.covariance), self.unit[:, None] * projection
@@ -170,7 +170,7 @@ class Background(NamedTuple):
             covariances = np.linalg.inv(inverse[holes[:, :, None], holes[:, None, :]])
             F = np.swapaxes(np.linalg.cholesky(covariances), 1, 2) @ P[holes]
             _, values, directions = np.linalg.svd(F, full_matrices=False)
-            # In whitened coordinates nothing is wider than one, but for rounding.
+            # In whitened coordinates nothing is wider than one, up to rounding.
             values = np.where(values**2 > OPEN, np.minimum(values, 1.0), 0.0)
             spreads[rows, : values.shape[1]] = values[:, :, None] * directions
         pattern = np.where(missing.any(axis=1), which.ravel(), -1)
@@ -185,7 +185,7 @@ def _precision(covariance: np.ndarray) -> np.ndarray:
 
 
 def _by_number(missing: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows (b,) with equally many missing features, and these (b, h), for every such number."""
+    """Rows (b,) with equal numbers of missing features, and these features (b, h), by number."""
     counts = missing.sum(axis=1)
     for number in np.unique(counts[counts > 0]):
         rows = np.flatnonzero(counts == number)
@@ -195,15 +195,18 @@ def _by_number(missing: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def _expected(
     centred: np.ndarray, holes: np.ndarray, inverse: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Expected values (b, h) and covariances (b, h, h) of ``holes`` (b, h), where rows are 0."""
+    """Expected values (b, h) and covariances (b, h, h) of missing ``holes`` (b, h), which are 0
+    here.
+    """
     covariances = np.linalg.inv(inverse[holes[:, :, None], holes[:, None, :]])
     pulls = np.take_along_axis(centred @ inverse, holes, axis=1)
     return -(covariances @ pulls[:, :, None])[:, :, 0], covariances
 
 
 def one_gaussian(X: np.ndarray, weights: Weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean (p,), units (p,) and covariance (p, p) in these units of the likeliest Gaussian for
-    objects (n, p) with holes (NaN), by EM; a unit is the spread of what was observed, or one.
+    """Mean (p,), units (p,) and covariance (p, p) in these units of the maximum-likelihood Gaussian
+    for objects (n, p) with missing values (NaN), by EM. A unit is the spread of the observed
+    values, or one.
     """
     missing = np.isnan(X)
     own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -231,7 +234,7 @@ def _step(
     mean: np.ndarray,
     inverse: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance of the objects with their holes as the last Gaussian expects them."""
+    """Mean and covariance of the objects, with missing values as expected by the last Gaussian."""
     filled, extra = centred.copy(), np.zeros(inverse.shape)
     for rows, holes in groups:
         block = centred[rows] - mean

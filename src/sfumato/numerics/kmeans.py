@@ -1,14 +1,14 @@
-"""From an embedding to clusters: weighted k-means, and how sure each row is.
+"""From an embedding to clusters: weighted k-means, and memberships.
 
     distortion   sum_i w_i min_r |z_i - c_r|^2
     memberships  u_ir ~ (1 + |z_i - c_r|^2 / t)^(-(1 + q) / 2),    q = k - 1,
 
 the posterior of k spherical Cauchy densities (Student's t with one degree of freedom) of equal
-weight, whose scale t has the largest likelihood: embedded clusters are compact cores with thin
-bridges, which Gaussian tails would cut. The largest membership is the nearest center. Centers and
-scale are found on the processor, wherever the embedding is. With z_i =
-e_i / sqrt(d_i) and w_i = d_i the distortion is the spectral cost J = 1/2 |E E' - Pi|^2 of Bach and
-Jordan (2006), Pi the projection onto the sqrt(d)-weighted cluster indicators.
+weight, with the maximum-likelihood scale t: embedded clusters are compact cores with thin bridges,
+for which Gaussian tails are too short. The largest membership belongs to the nearest center.
+Centers and scale are computed on the host. With z_i = e_i / sqrt(d_i) and w_i = d_i the distortion
+is the spectral cost J = 1/2 |E E' - Pi|^2 of Bach and Jordan (2006), where Pi is the projection
+onto the sqrt(d)-weighted cluster indicators.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from .eigen import leading_eigenvectors
 
 
 def spectral_start(A: Similarity, k: int, rng: np.random.Generator, floor: float) -> np.ndarray:
-    """Memberships (n, k) from the leading eigenvectors of ``A``, never below about ``floor``."""
+    """Memberships (n, k) from the leading eigenvectors of ``A``, not below about ``floor``."""
     Z = to_numpy(unit_rows(leading_eigenvectors(A, k, tol=1e-3).vectors))
     return soft_assignment(Z, k, rng, floor)
 
 
 def soft_assignment(Z: np.ndarray, k: int, rng: np.random.Generator, floor: float) -> np.ndarray:
-    """Memberships (n, k) by the cosines of rows with k nearly orthogonal ones, the first drawn."""
+    """Memberships (n, k) from cosines of rows with k nearly orthogonal ones, the first random."""
     chosen = native("kmeans").orthogonal_rows(Z, k, [int(rng.integers(len(Z)))])[0]
     return simplex.normalize(np.clip(Z @ Z[chosen].T, 0, None) ** 2 + floor)
 
 
 def squared_distances(Z: Array, centers: Array) -> Any:
-    """|z_i - c_r|^2, (n, k), from differences: exact where a row lies on a center."""
+    """Squared distances (n, k), from differences, so exact if a row is equal to a center."""
     xp = namespace(Z)
     columns = [xp.sum((Z - centers[r, :]) ** 2, axis=1) for r in range(centers.shape[0])]
     return xp.stack(columns, axis=1)
@@ -51,7 +51,7 @@ def memberships(distances: Array, t: float, q: int) -> Any:
 
 
 def temperature(distances: Array, weights: Array, q: int, *, max_iter: int = 200) -> float:
-    """The t of largest likelihood around fixed centers, by expectation-maximisation."""
+    """Maximum-likelihood scale t for fixed centers, by EM."""
     D, w = to_numpy(distances), to_numpy(weights)
     largest = float(D.max())
     if largest == 0:
@@ -62,7 +62,7 @@ def temperature(distances: Array, weights: Array, q: int, *, max_iter: int = 200
 
 
 def spectral_cost(E: np.ndarray, degree: Array, labels: Array, k: int) -> float:
-    """J = k - sum_r |sum_{i in r} sqrt(d_i) e_i|^2 / sum_{i in r} d_i  of orthonormal E (n, k)."""
+    """J = k - sum_r |sum_{i in r} sqrt(d_i) e_i|^2 / sum_{i in r} d_i  for orthonormal E (n, k)."""
     xp = namespace(E)
     indicator = xp.astype(labels[:, None] == xp.arange(k, device=E.device)[None, :], E.dtype)
     sums = (indicator * degree[:, None] ** 0.5).T @ E

@@ -1,15 +1,15 @@
-"""The published consensus model over the raw observations, by sweeps over the table of labels.
+"""The published consensus model on the raw observations, by sweeps over the table of labels.
 
-O_b are the objects that partition b saw, x_ij^b says whether it put i and j together:
+O_b are the objects that partition b saw; x_ij^b says whether it put i and j together:
 
     f(U) = sum_b w_b  sum_{i != j in O_b} (x_ij^b - u_i'u_j)^2
             rows u_i on the simplex
          = const - 2 sum_b w_b (|H_b'U|^2 - sum_{O_b} |u_i|^2) + sum_b w_b (|U_b'U_b|^2 - sum_{O_b}
          |u_i|^4)
 
-A pair weighs as often as it was seen; pairs that no partition saw together drop out by themselves.
-An object of weight v is v copies: sums over objects are weighted, and of its v^2 pairs with itself
-v min(v, 1) are left out.
+A pair counts as often as it was seen, so pairs that no partition saw together drop out. An object
+of weight v counts as v copies: sums over objects are weighted, and v min(v, 1) of its v^2 pairs
+with itself are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .label_table import Table, each_block, gather, has_gaps, scatter
 
 
 class Moments(NamedTuple):
-    """M = H'U, S = U'U, and for each partition the part of S from the objects it did not see."""
+    """M = H'U, S = U'U, and for each partition the part of S from objects it did not see."""
 
     M: np.ndarray
     S: np.ndarray
@@ -32,7 +32,7 @@ class Moments(NamedTuple):
 
 
 def moments(table: Table, U: np.ndarray) -> Moments:
-    """Sums of U over clusters, objects, and objects unseen by each partition (none: size 0)."""
+    """Sums of U over clusters, over objects, and over objects unseen by each partition."""
     k = U.shape[1]
     absent = np.zeros((table.codes.shape[1] if has_gaps(table) else 0, k, k))
     if len(absent):
@@ -48,13 +48,13 @@ def _heavy(table: Table, U: np.ndarray) -> np.ndarray:
 
 
 def _left_out(table: Table) -> np.ndarray:
-    """Self pairs that are left out, times the partitions that saw the object, (n,)."""
+    """Excluded self pairs, times the partitions that saw the object, (n,)."""
     own = table.coverage * table.own
     return own if table.mass is None else own * table.mass
 
 
 def _absent(table: Table, rows: slice, U: np.ndarray) -> np.ndarray:
-    """Sum of u u' over the objects of a block that each partition did not see, (m, k, k)."""
+    """Sums of u u' (m, k, k) over the objects of a block that each partition did not see."""
     k = U.shape[1]
     heavy = U if table.mass is None else table.mass[rows, None] * U
     outer = (U[:, :, None] * heavy[:, None, :]).reshape(len(U), k * k)
@@ -62,7 +62,7 @@ def _absent(table: Table, rows: slice, U: np.ndarray) -> np.ndarray:
 
 
 def constant(table: Table) -> float:
-    """sum_b w_b times the number of pairs i != j that b put together: f without memberships."""
+    """Value of f without memberships: sum_b w_b times the number of pairs i != j that b joined."""
     cluster_sizes = scatter(table, _heavy(table, np.ones((len(table.codes), 1))))[:, 0]
     return float(table.column_weight @ cluster_sizes**2 - _left_out(table).sum())
 
@@ -70,7 +70,7 @@ def constant(table: Table) -> float:
 def objective(
     table: Table, U: np.ndarray, sums: Moments | None = None, offset: float | None = None
 ) -> float:
-    """f(U), the squared loss over all observations; ``offset`` is ``constant(table)`` if known."""
+    """The squared loss f(U) over all observations; ``offset`` is ``constant(table)``, if known."""
     M, S, absent = moments(table, U) if sums is None else sums
     norms = np.einsum("ir,ir->i", U, U)
     own = _left_out(table)
@@ -91,7 +91,7 @@ def brier_score(table: Table, U: np.ndarray) -> float:
 
 
 def sweep(table: Table, U: np.ndarray, offset: float | None = None) -> tuple[np.ndarray, float]:
-    """One Gauss-Seidel pass over the objects, and f afterwards. ``U`` stays as it is."""
+    """U after one Gauss-Seidel pass over the objects, and f; the argument is not changed."""
     U = U.copy()
     sums = moments(table, U)
     if table.mass is None:
@@ -106,7 +106,7 @@ def sweep(table: Table, U: np.ndarray, offset: float | None = None) -> tuple[np.
 
 
 def _panel(table: Table, rows: slice, U: np.ndarray, sums: Moments) -> Moments:
-    """Move the objects of a panel at once, downhill on a quadratic that lies above f/4 near U."""
+    """Update the objects of a panel at once, by a quadratic majoriser of f/4 near U."""
     part, old = table.objects(rows), U[rows].copy()
     M, S, absent = sums
     k, total, coverage = U.shape[1], table.weights.sum(), part.coverage[:, None]
@@ -129,14 +129,14 @@ def _panel(table: Table, rows: slice, U: np.ndarray, sums: Moments) -> Moments:
 
 
 def place(new: Table, sums: Moments) -> np.ndarray:
-    """Memberships of new objects that minimise f with the fitted ones held."""
+    """Memberships of new objects that minimise f, with the fitted ones fixed."""
     M, S, absent = sums
     B = gather(new, M)
     if not len(absent):
         coverage = np.where(new.coverage > 0, new.coverage, 1.0)[:, None]
         return simplex.quadratic_program(S, B / coverage)
     k, seen = S.shape[0], new.seen() * new.weights
-    U, size = np.empty_like(B), max(1, 2**20 // k**2)  # a matrix for every object, so few at a time
+    U, size = np.empty_like(B), max(1, 2**20 // k**2)  # one matrix per object, so few at a time
     for start in range(0, len(B), size):
         rows = slice(start, start + size)
         H = new.coverage[rows, None, None] * S

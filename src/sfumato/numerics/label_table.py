@@ -1,14 +1,14 @@
 """Evidence accumulation without an n x n matrix: the table of labels and its products.
 
-m partitions; h_b(i) is the label that partition b gave to object i, w_b its weight. With H the
-one-hot matrix of all labels, one column per cluster, and
-s_i = (sum of w_b over the partitions that saw i)^(-1/2):
+For m partitions, h_b(i) is the label that partition b gave to object i, and w_b the weight of b.
+With the one-hot matrix H of all labels, one column per cluster, and s_i = (sum of w_b over the
+partitions that saw i)^(-1/2):
 
     C = diag(s) H diag(w) H' diag(s)
             coverage-scaled co-association: unit diagonal, exact without missing labels
 
-Every partition owns one column more than it has clusters: the unseen objects are there, and that
-column weighs nothing. Products follow the labels one by one, in blocks of rows on every core.
+Every partition has one more column than clusters, for unseen objects; its weight is zero. Products
+go through the labels one by one, in blocks of rows on every core.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ from ..array.rows import in_threads
 from ..array.types import Array, Weights
 from .eigen import Spectrum, leading_eigenvectors
 
-# Similarity to all others together that every object gets at least, so that no degree is zero
+# Smallest total similarity of every object to all others, so that no degree is zero
 SMALLEST_REGULARIZATION = 1e-6
-# Of the mean similarity to all others together: clusters of two objects in a hundred stand
+# Relative to the mean total similarity to all others; small enough for clusters of two objects in a
+# hundred
 REGULARIZATION = 0.04
-FEW_PAIRS = 2000  # objects up to which the matrix of all pairs is formed
+FEW_PAIRS = 2000  # largest number of objects whose matrix of all pairs is formed
 
 
 class Table(NamedTuple):
     """Labels of n objects in m partitions.
 
-    ``codes`` (n, m) in the smallest integers that hold them; ``offsets`` (m + 1,) where the columns
-    of each partition begin; ``column_weight`` (columns,), 0 in the columns of unseen objects;
-    ``coverage`` (n,), the weight of the partitions that saw each object; ``mass`` (n,), the weights
-    of the objects, None if all are one: a mass of v is v copies.
+    ``codes`` (n, m) use the smallest integer dtype; ``offsets`` (m + 1,) are the first columns of
+    each partition; ``column_weight`` (columns,) is 0 in the columns of unseen objects; ``coverage``
+    (n,) is the weight of the partitions that saw each object; ``mass`` (n,) are the weights of the
+    objects (None if all are one): a mass of v counts as v copies.
     """
 
     codes: np.ndarray
@@ -55,31 +56,31 @@ class Table(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Weight of all objects."""
+        """Total weight of the objects."""
         return float(len(self.codes) if self.mass is None else self.mass.sum())
 
     @property
     def root(self) -> Any:
-        """Roots (n,) of the weights of the objects."""
+        """Square roots (n,) of the weights of the objects."""
         return np.ones(len(self.codes)) if self.mass is None else np.sqrt(self.mass)
 
     @property
     def own(self) -> Any:
-        """Self pairs of each object, for each unit of its weight, which are no evidence (n,)."""
+        """Self pairs of each object per unit of its weight, which are not evidence (n,)."""
         return np.ones(len(self.codes)) if self.mass is None else np.minimum(self.mass, 1.0)
 
     @property
     def unseen(self) -> np.ndarray:
-        """Column of the unseen objects in every partition."""
+        """Column for unseen objects, of every partition."""
         return self.offsets[1:] - 1
 
     @property
     def scale(self) -> np.ndarray:
-        """s: one over the root of the coverage, 0 for an object that no partition saw."""
+        """The scale s: inverse root of the coverage, 0 for objects that no partition saw."""
         return np.where(self.coverage > 0, self.coverage, np.inf) ** -0.5
 
     def columns(self, rows: slice = slice(None)) -> np.ndarray:
-        """Columns of H in which the objects stand, (rows, m)."""
+        """Columns of H that the objects belong to, (rows, m)."""
         return self.codes[rows] + self.offsets[:-1].astype(np.int32)
 
     def seen(self, rows: slice = slice(None)) -> np.ndarray:
@@ -87,16 +88,16 @@ class Table(NamedTuple):
         return self.codes[rows] != (self.unseen - self.offsets[:-1]).astype(self.codes.dtype)
 
     def labels(self) -> np.ndarray:
-        """Labels (n, m), -1 where a partition did not see an object: codes have no sign."""
+        """Labels (n, m), -1 if a partition did not see an object; codes are unsigned."""
         return np.where(self.seen(), self.codes.astype(np.int32), -1)
 
     def objects(self, chosen: Any) -> Table:
-        """The table of some of the objects."""
+        """The table restricted to some objects."""
         mass = None if self.mass is None else self.mass[chosen]
         return self._replace(codes=self.codes[chosen], coverage=self.coverage[chosen], mass=mass)
 
     def partitions(self, chosen: np.ndarray) -> Table:
-        """The table of some of the partitions."""
+        """The table restricted to some partitions."""
         sizes = np.diff(self.offsets)[chosen] - 1
         found = encode(self.labels()[:, chosen], self.weights[chosen], sizes)
         return found._replace(mass=self.mass)
@@ -105,7 +106,7 @@ class Table(NamedTuple):
 def encode(
     labels: np.ndarray, weights: np.ndarray | None = None, sizes: np.ndarray | None = None
 ) -> Table:
-    """Table of labels (n, m), -1 for unseen; ``sizes`` says how many each column may hold."""
+    """Table of labels (n, m), -1 for unseen; ``sizes`` are the numbers of clusters per column."""
     sizes = np.asarray(labels.max(axis=0) + 1 if sizes is None else sizes, dtype=np.int64)
     weights = np.ones(len(sizes)) if weights is None else np.asarray(weights, dtype=np.float64)
     largest = int(sizes.max())
@@ -123,7 +124,7 @@ def encode(
 
 
 def has_gaps(table: Table) -> bool:
-    """Whether some partition that counts did not see some object."""
+    """Whether a partition with positive weight did not see some object."""
     return bool(np.any(table.coverage < table.weights.sum() * (1 - 1e-14)))
 
 
@@ -136,13 +137,13 @@ def reweight(table: Table, weights: np.ndarray) -> Table:
 
 
 def recode(table: Table, labels: np.ndarray) -> Table:
-    """New objects in the columns of ``table``; a label it does not know counts as unseen."""
+    """New objects in the columns of ``table``; labels it does not have count as unseen."""
     sizes = np.diff(table.offsets) - 1
     return encode(np.where(labels < sizes, labels, -1), table.weights, sizes)
 
 
 def scatter(table: Table, U: Array, scale: Weights = None) -> Any:
-    """H'U (columns, k): the rows of U, times ``scale`` (n,), summed over every cluster."""
+    """H'U (columns, k): rows of U, times ``scale`` (n,), summed over every cluster."""
     if in_torch(U):
         return _scatter_in_torch(table, U if scale is None else scale[:, None] * U)
     total = np.zeros((int(table.offsets[-1]), U.shape[1]), dtype=_real(U))
@@ -158,7 +159,7 @@ def scatter(table: Table, U: Array, scale: Weights = None) -> Any:
 
 
 def gather(table: Table, V: Array, scale: Weights = None) -> Any:
-    """H diag(w) V (n, k): the rows of V summed over the clusters of an object, times ``scale``."""
+    """H diag(w) V (n, k): rows of V, summed over the clusters of an object, times ``scale``."""
     if in_torch(V):
         out = _gather_in_torch(table, V)
         return out if scale is None else scale[:, None] * out
@@ -175,12 +176,12 @@ def gather(table: Table, V: Array, scale: Weights = None) -> Any:
 
 
 def _real(V: Array) -> Any:
-    """The type of the sums."""
+    """dtype of the sums."""
     return np.float32 if V.dtype == np.float32 else np.float64
 
 
 def one_hot(table: Table, rows: slice, dtype: npt.DTypeLike) -> sp.csr_array:
-    """H (rows, columns) of some objects."""
+    """H (rows, columns) for some objects."""
     columns = table.columns(rows)
     n, m = columns.shape
     starts = np.arange(0, n * m + 1, m, dtype=np.int32 if n * m < 2**31 else np.int64)
@@ -189,7 +190,7 @@ def one_hot(table: Table, rows: slice, dtype: npt.DTypeLike) -> sp.csr_array:
 
 
 def each_block(table: Table, function: Callable[[slice], Any]) -> Iterator[Any]:
-    """``function`` of blocks of rows on every core; blocks do not depend on the number of cores."""
+    """``function`` applied to blocks of rows on all cores; blocks do not depend on their number."""
     n, m = table.codes.shape
     size = max(1, max(2**18, 4 * int(table.offsets[-1])) // m)
     blocks = [(slice(start, min(start + size, n)),) for start in range(0, n, size)]
@@ -197,7 +198,7 @@ def each_block(table: Table, function: Callable[[slice], Any]) -> Iterator[Any]:
 
 
 def on_device(table: Table, device: Any) -> Table:
-    """The table with its labels in torch on a device, where they are read in every pass."""
+    """The table with its labels as a torch array on a device, where they are read in every pass."""
     import torch
 
     codes = table.codes if table.codes.dtype == np.uint8 else table.codes.astype(np.int32)
@@ -206,12 +207,12 @@ def on_device(table: Table, device: Any) -> Table:
 
 
 def in_torch(array: object) -> bool:
-    """Whether this is an array of torch, which may not be installed."""
+    """Whether this is a torch array (torch may not be installed)."""
     return type(array).__module__.startswith("torch")
 
 
 def _blocks_in_torch(table: Table, entries: int, device: Any) -> Iterator[tuple[slice, Any]]:
-    """Blocks of rows and their labels on a device, with ``entries`` numbers made for each row."""
+    """Blocks of rows and their labels on a device; ``entries`` numbers are made for each row."""
     import torch
 
     n, size = table.codes.shape[0], max(1, 2**28 // entries)
@@ -224,7 +225,7 @@ def _blocks_in_torch(table: Table, entries: int, device: Any) -> Iterator[tuple[
 
 
 def _scatter_in_torch(table: Table, U: Any) -> Any:
-    """H'U by one-hot products: atomic additions would depend on the order of the threads."""
+    """H'U by one-hot products, since the order of atomic additions is not reproducible."""
     import torch
 
     sizes = np.diff(table.offsets)
@@ -237,7 +238,7 @@ def _scatter_in_torch(table: Table, U: Any) -> Any:
 
 
 def _gather_in_torch(table: Table, V: Any) -> Any:
-    """H diag(w) V by bags of columns."""
+    """H diag(w) V, computed by embedding bags of columns."""
     import torch
 
     weighted = V * torch.from_numpy(table.column_weight).to(V.device, V.dtype)[:, None]
@@ -256,10 +257,10 @@ def spectrum(
     """Leading eigenpairs of D^-1/2 C0 D^-1/2, and D^-1/2.
 
     C0 is C without its diagonal, plus (``regularization`` + SMALLEST_REGULARIZATION) / n: that an
-    object was found with itself is no evidence, and would make a cluster of every object that the
-    partitions leave alone. Where there are more than k groups that no partition joins, the vectors
-    say who is in which of the k largest. ``start`` (n, k) are vectors close to the answer. Weights
-    v of the objects make it  V^1/2 D^-1/2 C0 D^-1/2 V^1/2,  and n the sum of them.
+    object is together with itself is no evidence, and would turn every isolated object into a
+    cluster. If there are more than k groups that no partition joins, the vectors indicate the k
+    largest. ``start`` (n, k) are vectors close to the solution. With weights v of the objects, the
+    matrix is V^1/2 D^-1/2 C0 D^-1/2 V^1/2, and n is their sum.
     """
     n, n_columns = table.codes.shape[0], int(table.offsets[-1])
     degree, together = degrees(table), regularization + SMALLEST_REGULARIZATION
@@ -285,12 +286,12 @@ def spectrum(
 
 
 def _is_apart(eigenvalue: float) -> bool:
-    """Whether nothing but SMALLEST_REGULARIZATION joins a group to the others."""
+    """Whether only SMALLEST_REGULARIZATION joins a group to the others."""
     return bool(eigenvalue > 1.0 - 10 * SMALLEST_REGULARIZATION)
 
 
 def _of_groups(table: Table, found: Spectrum, k: int, degree: np.ndarray) -> Spectrum:
-    """The vectors that tell the k largest of more than k separate groups apart."""
+    """Indicator vectors of the k largest groups, if there are more than k separate groups."""
     groups = separate_groups(table)
     sizes = np.bincount(groups, table.mass)
     if len(sizes) > k:
@@ -302,7 +303,7 @@ def _of_groups(table: Table, found: Spectrum, k: int, degree: np.ndarray) -> Spe
 
 
 def degrees(table: Table) -> np.ndarray:
-    """Similarity (n,) of every object to all others together, by the co-association."""
+    """Total similarity (n,) of every object to all others, by the co-association."""
     s = table.scale
     heavy = s if table.mass is None else s * table.mass
     degree = gather(table, scatter(table, heavy[:, None]), s)[:, 0]
@@ -310,12 +311,12 @@ def degrees(table: Table) -> np.ndarray:
 
 
 def regularization(table: Table, bare: Spectrum) -> float:
-    """Similarity that is added for every object: a small share of the mean degree, times 1 - l.
+    """Similarity to add for every object: a small share of the mean degree, times 1 - l.
 
-    Without any, the few objects that coarse partitions leave alone become clusters (Qin and Rohe
-    2013 add the whole mean degree, which hides small clusters). l, the first eigenvalue left out,
-    is close to 1 where clusters are long chains of short steps, in which similarities across a
-    cluster must stay small. Clusters that no partition joins need no regularization.
+    Without it, a few objects that coarse partitions isolate become clusters (Qin and Rohe 2013 add
+    the whole mean degree, which hides small clusters). l, the first eigenvalue left out, is close
+    to 1 if clusters are long chains of short steps; similarities across clusters must then stay
+    small. Clusters that no partition joins need no regularization.
     """
     inside = 1.0 if _is_apart(bare.values[-1]) else min(max(bare.following, 0.0), 1.0)
     mean = float(np.average(degrees(table), weights=table.mass))
@@ -323,7 +324,7 @@ def regularization(table: Table, bare: Spectrum) -> float:
 
 
 def separate_groups(table: Table) -> np.ndarray:
-    """The group (n,) of every object: two are in one if a chain of partitions joins them."""
+    """Group (n,) of every object; two objects are in one if a chain of partitions joins them."""
     first = np.arange(len(table.codes))
     while True:
         before = first.copy()
@@ -337,7 +338,7 @@ def separate_groups(table: Table) -> np.ndarray:
 
 
 def _among_columns(table: Table, k: int, t: np.ndarray) -> np.ndarray:
-    """Leading eigenvectors of diag(t) C diag(t), by way of the few clusters of all partitions."""
+    """Leading eigenvectors of diag(t) C diag(t), by way of the clusters of all partitions."""
     root = np.sqrt(table.column_weight)[:, None]
     inverse = np.where(root > 0, 1.0 / np.where(root > 0, root, 1.0), 0.0)
 
@@ -355,9 +356,9 @@ def _operator(n: int, product: Callable[[np.ndarray], np.ndarray]) -> LinearOper
 
 
 def chance_level(table: Table) -> float:
-    """Second eigenvalue to expect if the partitions were independent, (1 + sqrt(d / n))^2 / m.
+    """Expected second eigenvalue of independent partitions, (1 + sqrt(d / n))^2 / m.
 
-    d counts the clusters of all partitions less one each (Marchenko and Pastur 1967).
+    d is the number of clusters minus one, summed over partitions (Marchenko and Pastur 1967).
     """
     mass = np.ones(len(table.codes)) if table.mass is None else table.mass
     share = (mass @ table.coverage) / max(table.total * table.weights.sum(), np.finfo(float).tiny)
@@ -367,7 +368,7 @@ def chance_level(table: Table) -> float:
 
 
 def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """How often (by weight) pairs were put together, and seen together, (n, n) or (n, n other)."""
+    """Weighted counts of pairs put together, and seen together, (n, n) or (n, n other)."""
     right = table if other is None else other
     seen_together = _seen_together(table, right)
     if other is None and np.all(table.weights == 1.0):
@@ -395,7 +396,7 @@ def has_unseen_pairs(table: Table) -> bool:
 
 
 def pair_shares(table: Table, other: Table | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Times together / times seen together of every pair (NaN for none), and the divisor."""
+    """Times together over times seen together of every pair (NaN for 0 / 0), and the divisor."""
     shares, seen = pair_counts(table, other)
     if seen.min(initial=np.inf) > 0:
         return np.divide(shares, seen, out=shares), seen

@@ -1,4 +1,4 @@
-"""Similarities scaled or shifted along their diagonal, never formed explicitly."""
+"""Similarities that are never formed: factored, scaled or shifted along their diagonal."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..array.arrays import is_bfloat16, is_numpy, namespace
 from ..array.types import Array, Similarity, Weights
+from ..array.validation import reserve
 
 
 class Symmetric(LinearOperator):
-    """A symmetric operator that is defined by ``@`` with one vector or several as columns."""
+    """A symmetric operator, defined by ``@`` for one vector or several columns."""
 
     def _matmat(self, X: Array) -> Any:
         return self @ X
@@ -39,7 +40,7 @@ class Scaled(Symmetric):
         return self.scaling**2 * diagonal_of(self.W)
 
     def toarray(self) -> Any:
-        """The matrix itself, (n, n)."""
+        """The explicit matrix (n, n)."""
         return self.scaling[:, None] * as_dense(self.W) * self.scaling[None, :]
 
 
@@ -58,12 +59,59 @@ class Shifted(Symmetric):
         return diagonal_of(self.W) + self.shift
 
     def toarray(self) -> Any:
-        """The matrix itself, (n, n)."""
+        """The explicit matrix (n, n)."""
         return self @ like(self.W, np.eye(self.shape[0], dtype=self.dtype))
 
 
+class Factored(LinearOperator):
+    """The similarity  left @ right.T  as an operator; ``right`` defaults to ``left``.
+
+    Parameters
+    ----------
+    factor : array or sparse array of shape (n, d)
+    right : array or sparse array of shape (m, d), optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.similarity import Factored
+    >>> W = Factored(np.eye(3)[[0, 0, 1]])
+    >>> W @ np.ones(3)
+    array([2., 2., 1.])
+    """
+
+    def __init__(self, factor: Any, right: Any = None) -> None:
+        self.factor = factor
+        self.right = factor if right is None else right
+        super().__init__(dtype_of(factor), (factor.shape[0], self.right.shape[0]))
+
+    def __matmul__(self, V: Any) -> Any:
+        return self.factor @ (self.right.T @ V)
+
+    def _matmat(self, V: Any) -> Any:
+        return self @ V
+
+    def _adjoint(self) -> Factored:
+        return Factored(self.right, self.factor)
+
+    _transpose = _adjoint
+
+    def diagonal(self) -> Any:
+        """The diagonal entries w_ii of a square similarity."""
+        if sp.issparse(self.factor):
+            return np.asarray(self.factor.multiply(self.right).sum(axis=1)).ravel()
+        return namespace(self.factor).sum(self.factor * self.right, axis=1)
+
+    def toarray(self) -> Any:
+        """The explicit matrix, if it fits into memory."""
+        what = "the explicit similarity matrix"
+        reserve(self.shape, self.dtype, what, "use the operator itself, which only multiplies")
+        product = self.factor @ self.right.T
+        return product.toarray() if sp.issparse(product) else product
+
+
 def _columns_in_blocks(W: Similarity) -> Iterator[tuple[slice, Any]]:
-    """Blocks of columns of what only multiplies, by products with the identity."""
+    """Blocks of columns of an operator, by products with the identity."""
     m = W.shape[1]
     for start in range(0, m, 256):
         columns = slice(start, min(start + 256, m))
@@ -72,7 +120,7 @@ def _columns_in_blocks(W: Similarity) -> Iterator[tuple[slice, Any]]:
 
 
 def diagonal_of(W: Any) -> Any:
-    """The diagonal of ``W`` (n,), by products where it has no other way."""
+    """The diagonal of ``W`` (n,), by products if there is no other way."""
     if not is_numpy(W):
         return namespace(W).linalg.diagonal(W)
     if hasattr(W, "diagonal"):
@@ -83,7 +131,7 @@ def diagonal_of(W: Any) -> Any:
 def squared_norm(W: Any, left: Weights = None, right: Weights = None) -> float:
     """sum_ij l_i r_j w_ij^2 of an array, a sparse array, a factored operator or another one."""
     if hasattr(W, "factor"):
-        # |F R'|^2 = <F'F, R'R>: no product of the size of the similarity.
+        # |F R'|^2 = <F'F, R'R>: no product as large as the similarity.
         F, R = W.factor, getattr(W, "right", W.factor)
         one = _gram(F, left)
         other = one if R is F and left is right else _gram(R, right)
@@ -118,32 +166,30 @@ def _gram(F: Array, weights: Weights) -> Any:
 
 
 def dtype_of(W: Any) -> np.dtype:
-    """NumPy's name for the precision of products with ``W``; float64 where it has none."""
+    """NumPy dtype of products with ``W``; float64 if it has none."""
     if is_bfloat16(W):
         return np.dtype(np.float32)
     return np.dtype(str(getattr(W, "dtype", "float64")).rpartition(".")[2])
 
 
 def magnitudes(W: Any) -> Any:
-    """|w_ij| where the entries are known and some are negative; else W itself."""
+    """|w_ij| if the entries are known and some are negative; otherwise W itself."""
     if sp.issparse(W):
         return abs(W) if W.nnz and W.data.min() < 0 else W
     return np.abs(W) if isinstance(W, np.ndarray) and W.min(initial=0.0) < 0 else W
 
 
 def degrees(W: Similarity, weights: Weights = None) -> Any:
-    """Row sums W 1 (n,), or W v with weights v, in the type of W."""
+    """Row sums W 1 (n,), or W v with weights v, in the dtype of W."""
     ones = like(W, np.ones(W.shape[0], dtype=dtype_of(W)) if weights is None else weights)
-    if is_bfloat16(W):  # torch multiplies equal types only
+    if is_bfloat16(W):  # torch only multiplies equal dtypes
         return namespace(W).sum(W * ones if weights is not None else W, axis=1, dtype=ones.dtype)
     sums = W @ ones
     return sums.astype(dtype_of(W), copy=False) if isinstance(sums, np.ndarray) else sums
 
 
 def positive_degrees(W: Similarity, weights: Weights, name: str) -> Any:
-    """Degrees by the sizes of the entries; a similarity where all are zero, or one negative, is
-    refused by its ``name``.
-    """
+    """Degrees from absolute entries; raises ValueError if all are zero, or if one is negative."""
     degree = degrees(magnitudes(W), weights)
     if bool((degree < 0).any()):
         raise ValueError(
@@ -159,7 +205,7 @@ def positive_degrees(W: Similarity, weights: Weights, name: str) -> Any:
 
 
 def normalized_operator(W: Similarity, degree: Any = None, weights: Weights = None) -> Scaled:
-    """D^-1/2 W D^-1/2; with weights v (V/D)^1/2 W (V/D)^1/2.
+    """D^-1/2 W D^-1/2; with weights v, (V/D)^1/2 W (V/D)^1/2.
 
     An object without any similarity keeps a row of zeros.
     """
@@ -167,17 +213,17 @@ def normalized_operator(W: Similarity, degree: Any = None, weights: Weights = No
     xp = namespace(degree)
     positive = degree > 0
     safe = xp.where(positive, degree, xp.ones_like(degree))
-    scaling = safe**-0.5  # one over a tiny degree may be infinite, over its root it is not
+    scaling = safe**-0.5  # the reciprocal of a tiny degree may overflow, that of its root does not
     if weights is not None:
         scaling = scaling * xp.asarray(weights, dtype=safe.dtype) ** 0.5
     return Scaled(W, xp.where(positive, scaling, xp.zeros_like(degree)))
 
 
 def as_dense(W: Any) -> Any:
-    """The matrix behind anything that multiplies.
+    """The explicit matrix of anything that multiplies.
 
-    An operator whose ``toarray`` knows more than its products, such as which entries are unknown,
-    says so by ``toarray_is_product``.
+    If ``toarray`` of an operator gives more than its products, such as unknown entries,
+    ``toarray_is_product`` is False.
     """
     if isinstance(W, np.ndarray) or not is_numpy(W):
         return W

@@ -1,11 +1,11 @@
-"""The doubly stochastic matrix F nearest to a similarity K, by its dual: one y_i per object.
+"""The doubly stochastic matrix F nearest to a similarity K, by its dual with one y_i per object.
 
     relative entropy   F_ij = exp(y_i) K_ij exp(y_j)           D(y) = 1/2 sum_ij F_ij    - sum_i y_i
     Frobenius          F_ij = max(0, K_ij + y_i + y_j)         D(y) = 1/4 sum_ij F_ij^2  - sum_i y_i
 
-An object of weight v counts as v copies in the sums. Both duals are convex, with gradient F 1 - 1
-(row sums one: the minimum) and Hessian diag(h) + H, products only: F itself, or the pattern of its
-positive entries. So one Newton method with conjugate gradients serves both.
+An object of weight v counts as v copies in the sums. Both duals are convex. Their gradient is F 1 -
+1 (zero for row sums of one), and their Hessian diag(h) + H needs only products with F or with the
+pattern of its positive entries. So one Newton method with conjugate gradients serves both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..array.types import Array, ArrayLike
 
 
 class Dual(NamedTuple):
-    """D and its derivatives at one point; ``curve(v)`` is the Hessian times v."""
+    """D and its derivatives at a point; ``curve(v)`` is the Hessian times v."""
 
     value: float
     gradient: Any
@@ -31,7 +31,7 @@ class Dual(NamedTuple):
 
 
 def entropy_dual(K: Any, y: np.ndarray, sums: Any = 1.0) -> Dual:
-    """The dual of the relative entropy for row sums ``sums``; touches K as K @ x only."""
+    """The dual of the relative entropy for row sums ``sums``; uses K only as K @ x."""
     xp = namespace(y)
     x = xp.exp(y)
     rows = x * (K @ x)
@@ -45,7 +45,7 @@ def frobenius_dual(K: np.ndarray, y: Array, weights: Any = None) -> Dual:
     v = xp.ones_like(y) if weights is None else weights
     F = xp.clip(K + y[:, None] + y[None, :], min=0.0)
     positive = xp.astype(F > 0, F.dtype)
-    # A row all zero has no curvature: one keeps its step finite.
+    # A row of zeros has no curvature; one keeps its step finite.
     counts = v * xp.clip(positive @ v, min=1.0)
     value = 0.25 * float(xp.sum(v * ((F * F) @ v))) - float(xp.sum(v * y))
     gradient = v * (F @ v - 1)
@@ -53,7 +53,7 @@ def frobenius_dual(K: np.ndarray, y: Array, weights: Any = None) -> Dual:
 
 
 def fixed_point(K: Any, x: np.ndarray, sums: Any = 1.0) -> Any:
-    """x <- sqrt(x sums / K x), which contracts the error at least by half if K is definite."""
+    """x <- sqrt(x sums / K x), which at least halves the error if K is definite."""
     return (x * sums / (K @ x)) ** 0.5
 
 
@@ -74,7 +74,7 @@ def newton(dual: Callable[[Any], Dual], y: ArrayLike, *, max_halvings: int = 50)
 
 
 def _conjugate_gradients(dual: Dual, b: Array, max_iter: int = 200) -> Any:
-    """Solve  Hessian v = b  to a tenth of |b| or better, preconditioned by its diagonal part."""
+    """Solution of  Hessian v = b  to a tenth of |b| or better, with diagonal preconditioning."""
     xp = namespace(b)
     weight = 1.0 / xp.clip(dual.diagonal, min=float(xp.finfo(b.dtype).eps))
     v, r = xp.zeros_like(b), b
@@ -98,8 +98,8 @@ def _conjugate_gradients(dual: Dual, b: Array, max_iter: int = 200) -> Any:
 def without_support(K: Any) -> np.ndarray:
     """Objects with a similarity that no doubly stochastic matrix of the same pattern can have.
 
-    A perfect matching turns the pattern into a directed graph; every link has to lie within a
-    strong component of it.
+    A perfect matching turns the pattern into a directed graph; every link must be inside a strong
+    component of it.
     """
     if (K.diagonal() > 0).all():
         return np.empty(0, dtype=np.intp)

@@ -8,18 +8,19 @@ Model-based agglomeration (Banfield and Raftery 1993, Fraley 1998) merges groups
 
     sum_g  N_g log( (tr W_g + a) / N_g + det(W_g / N_g) ),      a = tr W / (n d)
 
-rises least, W_g the scatter of a group and W that of all objects. The trace stands in for the
-determinant while a group has too few objects for one. As in R's mclust, features are standardised
-and their principal axes scaled by the square roots of the singular values: half way to white.
+rises least, where W_g is the scatter of a group and W that of all objects. The trace replaces the
+determinant while a group has too few objects. As in R's mclust, features are standardised and their
+principal axes scaled by the square roots of the singular values (half whitened).
 
-In many features no determinant counts beside the trace, as two bounds show before any merge. Of
-every group, t = tr W_g / N_g is at most R^2, the largest squared distance of an object from the
-center. A group of at most d objects has the determinant 0, a larger one weighs N at least, that of
-the d + 1 lightest objects, and det W_g <= det W. The mean of d eigenvalues bounds their product:
+With many features, determinants are negligible compared with traces; two bounds show this before
+any merge. For every group, t = tr W_g / N_g is at most R^2, the largest squared distance of an
+object from the center. A group of at most d objects has determinant 0; a larger one has at least
+the weight N of the d + 1 lightest objects, and det W_g <= det W. The mean of d eigenvalues bounds
+their product:
 
     det(W_g / N_g) / t  <=  R^(2 d - 2) / d^d    and    <=  (det W / N^d)^(1 - 1/d) / d
 
-Where the lesser is negligible, groups are merged by their traces alone.
+If the smaller bound is negligible, groups are merged by their traces alone.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ from . import distances
 from .distances import Coordinates
 from .holes import Background, one_gaussian
 
-SCREEN = 4096  # objects that starts look at, and on which candidates compete where there are more
+SCREEN = 4096  # size of the sample for starts, on which many candidates compete
 
 
 def sort(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-    """Objects of positive weight in lexicographic order of (at most sixteen) features."""
+    """Objects of positive weight, in lexicographic order of (at most sixteen) features."""
     if not X.size:
         order = np.arange(len(X))
     elif np.isnan(X[:, 0]).any():
-        order = np.lexsort(X.T[15::-1])  # the first feature is the last key
+        order = np.lexsort(X.T[15::-1])  # lexsort sorts by the last key first
     else:
         order = np.argsort(X[:, 0], kind="stable")
-        # Ties are few: to sort all by sixteen features takes most of the time of a start.
+        # Ties are rare, and sorting by sixteen features would take most of the time of a start.
         same = np.diff(X[order, 0]) == 0
         tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
         if tied.size:
@@ -67,10 +68,11 @@ def sorted_sample(
     features: Callable[[Any], Any] | None = None,
     key: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray | None]]:
-    """Features (m, d), weights (m,) and further columns of the objects that a start looks at.
+    """Features (m, d), weights (m,) and further columns of the objects that a start uses.
 
-    At most ``size`` of them, in float64, and in an order that does not depend on that of the rows:
-    by ``key`` of the features or by the features themselves, as ``features`` makes them of a block.
+    There are at most ``size`` of them, in float64. They are sorted by ``key`` of the features or by
+    the features themselves, so that the order of the rows does not matter; ``features`` computes
+    them from a block.
     """
     few = rows if rows.shape[0] <= size else rows.sample(size, rng)
     made = few.map(lambda block, *_: block if features is None else features(block))
@@ -83,7 +85,7 @@ def sorted_sample(
 
 
 def distinct(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Different objects out of sorted ones, their weights, and which of them each object is."""
+    """The distinct ones of sorted objects, their weights, and the index of each object."""
     new = np.ones(len(X), dtype=bool)
     new[1:] = np.any(X[1:] != X[:-1], axis=1)
     index = np.cumsum(new) - 1
@@ -91,7 +93,7 @@ def distinct(X: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def standardize(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """``X`` with mean zero and variance one in every feature that varies."""
+    """``X`` with mean zero, and variance one in every feature that varies."""
     share = weights / weights.sum()
     X = X - share @ X
     variance = share @ X**2
@@ -99,7 +101,7 @@ def standardize(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def whiten(X: np.ndarray, weights: np.ndarray, power: float = 1.0) -> np.ndarray:
-    """``X`` with mean zero and its covariance raised to 1 - ``power``, as far as its rank goes."""
+    """``X`` with mean zero and covariance raised to the power 1 - ``power``, within its rank."""
     share = weights / weights.sum()
     X = X - share @ X
     values, vectors = np.linalg.eigh((X.T * share) @ X)
@@ -116,11 +118,11 @@ def nearest(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
 def kmeans_plus_plus(
     X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator, *, cap: float = np.inf
 ) -> np.ndarray:
-    """``k`` objects as centers (k, d), different as long as there are so many different objects.
+    """``k`` objects as centers (k, d), distinct as long as there are enough distinct objects.
 
-    Squared distances count up to ``cap``, so that outliers are not drawn more often than others.
+    Squared distances are clipped at ``cap``, so that outliers are not drawn more often than others.
     """
-    # As many candidates as scikit-learn tries for each center.
+    # As many candidates for each center as in scikit-learn.
     n_trials = 2 + int(np.log(k))
     first, draws = rng.random(), rng.random((k - 1, n_trials))
     return X[native("kmeans").plus_plus(X, weights, first, draws, cap)]
@@ -139,47 +141,12 @@ def lloyd(X: np.ndarray, weights: np.ndarray, centers: np.ndarray, n_steps: int)
 
 
 def unit(weights: np.ndarray) -> float:
-    """Weight of one object: one, or the average weight where weights are shares."""
+    """Weight of one object: one, or the mean weight if weights are shares."""
     return min(1.0, float(weights.sum()) / len(weights))
 
 
-def merge(
-    mass: np.ndarray,
-    mean: np.ndarray,
-    trace: np.ndarray,
-    cost: Callable[[np.ndarray, np.ndarray], np.ndarray],
-) -> np.ndarray:
-    """Pairs (m - 1, 2) of groups in the order in which they are merged, each into the first one.
-
-    Merges the pair that raises the sum of ``cost(mass, trace)`` over groups least, again and
-    again. ``mass`` (m,), ``mean`` (m, d) and the traces of the scatter (m,) are written to.
-    """
-
-    def union(a: Any, others: Any) -> tuple[np.ndarray, np.ndarray]:
-        N = mass[a] + mass[others]
-        gap, share = mean[others] - mean[a], mass[a] * mass[others] / N
-        return N, trace[a] + trace[others] + share * np.sum(gap * gap, axis=1)
-
-    m = len(mass)
-    alive, own, rise = np.ones(m, dtype=bool), cost(mass, trace), np.full((m, m), np.inf)
-    for one in range(m):
-        two = np.arange(one + 1, m)
-        rise[one, two] = rise[two, one] = cost(*union(one, two)) - own[one] - own[two]
-    pairs = np.empty((max(m - 1, 0), 2), dtype=np.intp)
-    for pair in pairs:
-        pair[:] = a, b = divmod(int(np.argmin(rise)), m)
-        N, W = union(a, [b])
-        mean[a] = (mass[a] * mean[a] + mass[b] * mean[b]) / N[0]
-        mass[a], trace[a], alive[b] = N[0], W[0], False
-        own[a] = cost(N, W)[0]
-        rise[b, :] = rise[:, b] = np.inf
-        others = np.flatnonzero(alive & (np.arange(m) != a))
-        rise[a, others] = rise[others, a] = cost(*union(a, others)) - own[a] - own[others]
-    return pairs
-
-
 def cut(tree: np.ndarray, n_clusters: int) -> np.ndarray:
-    """Labels when a linkage tree (SciPy's format) is cut into exactly so many, ties or not."""
+    """Labels from cutting a linkage tree (SciPy's format) into exactly this many clusters."""
     n = len(tree) + 1
     merges = tree[: n - n_clusters, :2].astype(np.int64)
     parents = np.repeat(np.arange(n, n + len(merges)), 2)
@@ -192,19 +159,19 @@ def cut(tree: np.ndarray, n_clusters: int) -> np.ndarray:
 def best_move(
     X: np.ndarray, weights: np.ndarray, labels: np.ndarray, k: int
 ) -> tuple[float, np.ndarray, bool]:
-    """Gain of the best move of a partition (n,) into ``k`` groups, the groups (n,) that it would
-    leave, and whether they are so clear that no other partition need be tried.
+    """Gain of the best move of a partition (n,) into ``k`` groups, the resulting groups (n,), and
+    whether the partition is so clear that no other one need be tried.
 
-    A move merges two groups and cuts a third, along its longest axis, along the one with the least
-    kurtosis, or into a core and a shell. The gain is one of the log-likelihood where objects are in
-    their groups for certain, covariances being free; infinite where groups are too small.
+    A move merges two groups and cuts a third one: along its longest axis, along the axis of
+    smallest kurtosis, or into core and shell. The gain is in the log-likelihood of hard groups with
+    free covariances; infinite if groups are too small.
 
-    A partition is clear where every cut loses what one through a Gaussian does, every merge loses,
-    and the best of both together loses more than EM could make up for. A cut through the middle of
-    a Gaussian loses 0.5 log(1 - 2 / pi) + log 2 = 0.19 for each object, with a standard deviation
-    of 0.45 over the root of their number; one through a uniform cloud loses nothing. A merge of two
-    Gaussians at 6 standard deviations loses 0.46, of two halves of a cloud nothing. The numbers
-    were set on Gaussian clusters in 2 to 16 dimensions.
+    A partition is clear if every cut loses as much as a cut through a Gaussian, every merge loses,
+    and the best of both together loses more than EM could regain. A cut through the middle of a
+    Gaussian loses 0.5 log(1 - 2 / pi) + log 2 = 0.19 per object, with a standard deviation of 0.45
+    divided by the root of their number; a cut through a uniform cloud loses nothing. A merge of two
+    Gaussians 6 standard deviations apart loses 0.46; a merge of two halves of a cloud loses
+    nothing. The constants were set on Gaussian clusters in 2 to 16 dimensions.
     """
     d = X.shape[1]
     share = (labels == np.arange(k)[:, None]) * weights
@@ -235,7 +202,7 @@ def best_move(
 
 
 def _cuts(X: np.ndarray, weights: np.ndarray, labels: np.ndarray, sums: np.ndarray) -> np.ndarray:
-    """On which side (3, n) of its group every object lies: of two axes, and of the middle shell."""
+    """Side (3, n) of its group on which every object lies: for two axes, and for the shell."""
     _, means, scatter = _shapes(sums, X.shape[1])
     sides = np.empty((3, len(X)), dtype=bool)
     for j, (values, axes) in enumerate(zip(*np.linalg.eigh(scatter), strict=True)):
@@ -252,7 +219,9 @@ def _cuts(X: np.ndarray, weights: np.ndarray, labels: np.ndarray, sums: np.ndarr
 
 
 def _heights(sums: np.ndarray, d: int) -> np.ndarray:
-    """What groups add to the log-likelihood, from their sums of z(x); infinite without width."""
+    """Contributions of groups to the log-likelihood, from their sums of z(x); infinite without
+    width.
+    """
     mass, _, scatter = _shapes(sums, d)
     sign, log_det = np.linalg.slogdet(scatter)
     narrow = (sign <= 0.0) | (mass <= d)
@@ -269,10 +238,10 @@ def _shapes(sums: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Objects (n, d) that starts look at: complete and sorted, with weights (n,).
+    """Sample of objects (n, d) for starts: complete and sorted, with weights (n,).
 
-    ``spaces`` are coordinates in which k-means looks for groups, in turn, ``nested`` those of the
-    agglomeration, if there is one. ``bulk`` (n,) are the objects of every second start.
+    ``spaces`` are coordinates that k-means uses in turn, ``nested`` those of the agglomeration, if
+    any. ``bulk`` (n,) are the objects of every second start.
     """
 
     X: np.ndarray
@@ -288,14 +257,15 @@ class Sample:
         return unit(self.weights)
 
     def groups(self, k: int, n_starts: int, seed: int, *, nested: bool = True) -> np.ndarray:
-        """Weighted groups (starts, k, n) by ``k`` and seed: that of the tree first, then by k-means
-        in all spaces; in the first space only where not ``nested``."""
+        """Weighted groups (starts, k, n), determined by ``k`` and the seed: first those of the
+        tree, then by k-means in all spaces; without ``nested``, only k-means in the first space.
+        """
         turns = range(n_starts if k > 1 else 1)
         labels = [self._partition(k, turn, seed, nested) for turn in turns]
         return (np.stack(labels)[:, None, :] == np.arange(k)[:, None]) * self.weights
 
     def _partition(self, k: int, turn: int, seed: int, nested: bool) -> np.ndarray:
-        """Labels (n,) of the start number ``turn``; -1 for objects that it leaves out."""
+        """Labels (n,) of start number ``turn``; -1 for objects that it leaves out."""
         part = None if self.bulk is None or turn % 2 else self.bulk
         chosen = np.arange(len(self.X)) if part is None else np.flatnonzero(part)
         _, mass, index = distinct(self.X[chosen], self.weights[chosen])
@@ -304,7 +274,7 @@ class Sample:
         if size == 1:
             found = np.zeros(len(first), dtype=np.int64)
         elif nested and turn == 0 and self.nested is not None:
-            if not self._trees:  # one for all numbers
+            if not self._trees:  # one tree for all numbers
                 self._trees.append(Hierarchy.of(self.nested[chosen[first]], mass))
             found = self._trees[0].labels(size)
         if found is None:
@@ -318,14 +288,14 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Hierarchy:
-    """First groups (n,) of objects, and the pairs (m - 1, 2) of these in the order of merges."""
+    """First groups (n,) of objects, and the pairs (m - 1, 2) of groups in the order of merging."""
 
     first: np.ndarray
     pairs: np.ndarray
 
     @classmethod
     def of(cls, X: np.ndarray, weights: np.ndarray) -> Hierarchy:
-        """Agglomerate objects (n, d), or small groups where they are many."""
+        """Agglomeration of objects (n, d), or of small groups if there are many."""
         Z = _half_white(X, weights)
         first = np.arange(len(Z))
         if len(Z) > 300:
@@ -337,24 +307,19 @@ class Hierarchy:
         squares = np.sum((Z - weights @ Z / weights.sum()) ** 2, axis=1)
         spread = float(weights @ squares) / (weights.sum() * max(Z.shape[1], 1))
         a = unit(weights) * spread
-        if _only_traces(Z, weights, float(squares.max())):
+        width = 1 if _only_traces(Z, weights, float(squares.max())) else Z.shape[1]
+        scatter = np.zeros((len(mass), width, width))
+        if width == 1:
             own = np.sum((Z - mean[first]) ** 2, axis=1)
-            traces = np.bincount(first, weights * own)
-            tiny = np.finfo(float).tiny
-
-            def cost(N: np.ndarray, trace: np.ndarray) -> np.ndarray:
-                return N * np.log(np.maximum((trace + a) / N, tiny))
-
-            return cls(first, merge(mass, mean, traces, cost))
-        scatter = np.zeros((len(mass), Z.shape[1], Z.shape[1]))
-        if len(mass) < len(Z):
+            scatter[:, 0, 0] = np.bincount(first, weights * own)
+        elif len(mass) < len(Z):
             scatter = np.stack([(Z.T * row) @ Z for row in share])
             scatter -= mass[:, None, None] * mean[:, :, None] * mean[:, None, :]
         groups = (np.array(part, dtype=np.float64, order="C") for part in (mass, mean, scatter))
         return cls(first, native("agglomerate").merges(*groups, a, 1))
 
     def labels(self, k: int) -> np.ndarray | None:
-        """Labels (n,) of ``k`` groups; None where there are not so many."""
+        """Labels (n,) of ``k`` groups; None if there are fewer."""
         group = np.arange(len(self.pairs) + 1)
         if k > len(group):
             return None
@@ -364,7 +329,9 @@ class Hierarchy:
 
 
 def _only_traces(Z: np.ndarray, weights: np.ndarray, farthest: float) -> bool:
-    """Whether no determinant counts, ``farthest`` the largest squared distance from the center."""
+    """Whether determinants are negligible; ``farthest`` is the largest squared distance to the
+    center.
+    """
     n, d = Z.shape
     if n <= d:
         return True
@@ -373,14 +340,14 @@ def _only_traces(Z: np.ndarray, weights: np.ndarray, farthest: float) -> bool:
     log_det = float(np.log(np.maximum(weights @ (Z * Z), tiny)).sum())
     by_reach = (d - 1) * np.log(max(farthest, tiny)) - d * np.log(d)
     by_volume = (1.0 - 1.0 / d) * (log_det - d * np.log(lightest)) - np.log(d)
-    # A smaller part of the trace decides between merges only where these tie.
+    # A smaller part of the trace decides between merges only in ties.
     return bool(min(by_reach, by_volume) < np.log(1e-9))
 
 
 def _small_groups(
     Z: np.ndarray, weights: np.ndarray, m: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Labels (n,) of about ``m`` small groups around objects drawn by weight, moved twice."""
+    """Labels (n,) of about ``m`` small groups around objects drawn by weight, after two updates."""
     chosen = rng.choice(len(Z), size=min(m, len(Z)), replace=False, p=weights / weights.sum())
     centers = Z[np.sort(chosen)]
     for _ in range(2):
@@ -392,7 +359,7 @@ def _small_groups(
 
 
 def _half_white(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Principal coordinates of standardised features over the square roots of singular values."""
+    """Principal coordinates of standardised features, divided by root singular values."""
     X = standardize(X, weights)
     return whiten(X, weights, 0.5) / weights.sum() ** 0.25
 
@@ -400,8 +367,9 @@ def _half_white(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def feature_sample(
     X: Array, weights: Weights, coordinates: Coordinates, *, missing: bool, trimmed: bool = False
 ) -> Sample:
-    """Standardised objects, complete, with k-means in three sorts of coordinates; if ``trimmed``,
-    outliers do not begin as clusters of their own."""
+    """Sample of complete, standardised objects, with k-means in three kinds of coordinates. If
+    ``trimmed``, outliers do not start as separate clusters.
+    """
     feature = coordinates.unmixed()
     rows = Rows(X, weights, view=feature.inner)
     X, weights, _ = sorted_sample(rows, SCREEN, np.random.default_rng(0))
@@ -413,17 +381,17 @@ def feature_sample(
 
 
 def _bulk(X: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
-    """Which objects are not far from the others in any feature; None where many are far."""
+    """Mask of objects that are not far from the others in any feature; None if many are far."""
     middle = _medians(X, weights)
     spread = 1.4826 * _medians(np.abs(X - middle), weights)
-    # Far: five median absolute deviations. With a fifth far, there is no bulk to be far from.
+    # "Far" means five median absolute deviations. If a fifth are far, there is no bulk.
     near = (np.abs(X - middle) <= 5.0 * np.where(spread > 0, spread, np.inf)).all(axis=1)
     enough = weights @ near >= 0.8 * weights.sum()
     return near if enough and not near.all() else None
 
 
 def _medians(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Lower weighted medians (d,): weight w counts as w copies."""
+    """Lower weighted medians (d,); weight w counts as w copies."""
     order = np.argsort(X, axis=0)
     cumulative = np.cumsum(weights[order], axis=0)
     place = np.argmax(cumulative >= 0.5 * cumulative[-1], axis=0)
@@ -432,6 +400,6 @@ def _medians(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def complete(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Objects with missing values filled by their expected values under one Gaussian."""
+    """Objects with missing values replaced by their expectations under one Gaussian."""
     mean, unit, covariance = one_gaussian(X, weights)
     return mean + Background(unit, covariance).complete(X - mean, np.eye(X.shape[1]))[0]

@@ -1,8 +1,8 @@
 """The simplex: rows that are nonnegative and sum to one.
 
-``project`` is the nearest point, ``normalize`` divides by the row sum, ``softmax`` starts from
-logarithms, and ``quadratic_program`` solves  min over the simplex of  u'Hu / 2 - b'u  for many rows
-at once, by an active set on the processor and by pair steps on devices.
+``project`` gives the nearest point, ``normalize`` divides by the row sum, ``softmax`` takes
+logarithms, and ``quadratic_program`` solves min over the simplex of u'Hu / 2 - b'u for many rows at
+once, by an active set on the host and by pair steps on devices.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def normalize(U: Array) -> Any:
 
 
 def softmax(logits: Array) -> tuple[Any, Any]:
-    """Rows of exp(logits), overwritten, over their sums, and the logarithms of those sums."""
+    """Rows of exp(logits) divided by their sums (in place), and the logarithms of the sums."""
     xp = namespace(logits)
     top = xp.max(logits, axis=-1, keepdims=True)
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
@@ -43,7 +43,7 @@ def project(V: Array) -> Any:
     k = V.shape[-1]
     with np.errstate(over="ignore"):
         V = V - xp.max(V, axis=-1, keepdims=True)
-    V = xp.clip(V, min=-2.0)  # below the largest by one or more, a score has no share
+    V = xp.clip(V, min=-2.0)  # scores lower than the largest by at least one get no share
     descending = xp.flip(xp.sort(V, axis=-1), axis=-1)
     excess = xp.cumulative_sum(descending, axis=-1) - 1.0
     rank = xp.arange(1, k + 1, dtype=V.dtype, device=device(V))
@@ -62,10 +62,10 @@ def pair_steps(H: Array, gradient: Array, U: Array, n_steps: int) -> Any:
 
     ``U`` is (rows, k), ``gradient`` = U H - B; both are overwritten, the gradient up to the last
     step. ``H`` is (k, k), shared by the rows, or (r, k, k): row i then belongs to problem i mod r.
-    Each step moves mass from the used coordinate of largest gradient to the coordinate of smallest
-    gradient, as far as pays, so that the objective never rises and a row never leaves the simplex.
-    Where a step ends between the two, their gradients are made equal to the last bit, so that not
-    rounding but order breaks the tie.
+    Each step moves mass from the used coordinate with the largest gradient to the one with the
+    smallest, up to the minimum, so the objective never rises and rows stay on the simplex. If a
+    step ends between the two, their gradients are set exactly equal, so that order rather than
+    rounding breaks the tie.
     """
     xp = namespace(U)
     n_rows, k = U.shape
@@ -97,11 +97,11 @@ def pair_steps(H: Array, gradient: Array, U: Array, n_steps: int) -> Any:
 
 
 def quadratic_program(H: Array, B: Array, *, max_steps: int = 200, tol: float = 1e-12) -> Any:
-    """Rows u (n, k) of the simplex that minimise u'Hu / 2 - b'u, one for every row b of ``B``.
+    """Rows u (n, k) on the simplex that minimise u'Hu / 2 - b'u, one for every row b of ``B``.
 
     ``H`` (k, k) or (n, k, k) is positive semidefinite: one for all rows, or one for each. NumPy
-    arrays go to an active set, which is exact; others to at most ``max_steps`` rounds of k / 2 pair
-    steps, up to a violation of the optimality conditions of ``tol`` of the entries of H and B.
+    arrays use an exact active set; others at most ``max_steps`` rounds of k / 2 pair steps, until
+    the optimality conditions hold up to ``tol`` relative to the entries of H and B.
     """
     xp = namespace(B)
     if xp is np:
@@ -119,12 +119,12 @@ def quadratic_program(H: Array, B: Array, *, max_steps: int = 200, tol: float = 
 
 
 def _rows_times(U: Array, H: Array) -> Any:
-    """u_i H, or u_i H_i where every row has its own matrix."""
+    """Products u_i H, or u_i H_i if every row has its own matrix."""
     return U @ H if H.ndim == 2 else (U[:, None, :] @ H)[:, 0, :]
 
 
 def _pair_curvature(H: Array) -> Any:
-    """H_rr + H_ss - 2 H_rs, kept away from zero so that a flat pair takes the whole step."""
+    """H_rr + H_ss - 2 H_rs, bounded away from zero so that a flat pair takes the whole step."""
     xp = namespace(H)
     diagonal = xp.linalg.diagonal(H)
     curvature = diagonal[..., :, None] + diagonal[..., None, :] - 2.0 * H

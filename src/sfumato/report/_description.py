@@ -116,7 +116,7 @@ def _rows(places: Sequence[int], columns: Sequence[Column]) -> list[dict[str, An
 def _telling_plane(
     columns: Sequence[Column], U: np.ndarray, shown: np.ndarray
 ) -> dict[str, Any] | None:
-    """The two numbers that together tell the clusters apart best: the least Wilks' lambda."""
+    """The two numeric columns that separate the clusters best (smallest Wilks' lambda)."""
     numbers = [column for column in columns if column.codes is None and not binary(column)]
     if len(numbers) < 2 or U.shape[1] < 2:
         return None

@@ -76,6 +76,7 @@ def _of_facts(U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Any) 
         yield "Number of clusters", lambda ax: plot.selection(**chosen, ax=ax), 3.1, "", ""
     if facts.similarity is not None:
         means, rebuilt = np.asarray(facts.similarity), partial(plot.reconstruction, U, facts.scale)
+        means = np.minimum(means, np.quantile(means, 0.98))  # a few pairs would darken all others
         yield "Similarity", lambda ax: heat_map(means, len(U), "", ax), 4.2, "", ""
         yield "Reconstruction", lambda ax: rebuilt(ax=ax).set_title(""), 4.2, "", ""
     if classes is not None and len(kinds := set(map(str, classes))) <= 30:

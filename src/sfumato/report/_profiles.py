@@ -147,7 +147,7 @@ def _parts(place: int, column: Column) -> list[_Part]:
 
 
 def binary(column: Column) -> bool:
-    """Whether a column of numbers holds 0 and 1 only, whose means are shares."""
+    """Whether a numeric column holds only 0 and 1, so that its means are shares."""
     values = np.asarray(column.numbers)
     return column.codes is None and bool(np.isin(values[~np.isnan(values)], (0, 1)).all())
 

@@ -31,7 +31,7 @@ class AutomaticMixture:
 
     @property
     def selection_(self) -> Choice:
-        """The best candidate of every number of clusters, where several could be chosen from."""
+        """The best candidate for each number of clusters, if there were several."""
         if isinstance(self.n_clusters, Integral) or not hasattr(self, "search_"):
             raise AttributeError("selection_ is there after a fit that chose n_clusters")
         best, name = self.search_.best_of_each(), self.search_.criterion

@@ -255,8 +255,8 @@ def _usual(estimator: Estimator, data: Evidence) -> str:
         return "few-objects"
     if data.n_objects > 2:
         warn(
-            f"{data.n_objects} objects are too few for a test of their clusters: the number of "
-            "clusters is the one that halves of them agree on best; give n_clusters if you know it"
+            f"{data.n_objects} objects are too few to test for clusters: the number of clusters is "
+            "the one on which halves of them agree best; give n_clusters if you know it"
         )
     return "held-out"
 
@@ -378,7 +378,7 @@ def _settled(trial: Trial, name: str, table: list[Candidate], one: bool) -> Choi
     n = trial.evidence.n_objects
     if n > 1:
         warn(
-            f"{n} objects lie no closer in clusters than noise would: one cluster is the answer"
+            f"{n} objects are no closer in clusters than noise would be: one cluster is the answer"
             if name == "few-objects"
             else f"{PREFIX}no number of clusters that was tried ({rows[0].n_clusters} to "
             f"{rows[-1].n_clusters}) is supported: the clusters do not stand apart"

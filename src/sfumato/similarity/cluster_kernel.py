@@ -13,13 +13,12 @@ from ..array.warn import warn
 from ..data.matrices import check_rows, check_similarity
 from ..numerics.distances import unit_rows
 from ..numerics.eigen import Spectrum, leading_eigenvectors
-from ..numerics.operators import dtype_of, normalized_operator, positive_degrees
+from ..numerics.operators import Factored, dtype_of, normalized_operator, positive_degrees
 from .graphs import known_weights
-from .operators import Factored
 
 
 class ClusterKernel(Factored):
-    """W~ = Z Z', never formed, Z with rows of length one; ``extend`` places new objects.
+    """The operator W~ = Z Z', whose rows Z have length one; ``extend`` places new objects.
 
     Attributes
     ----------
@@ -76,11 +75,11 @@ def cluster_kernel(
         Number of eigenvectors above the cut; for ``"linear"`` and ``"polynomial"``, the number kept
         (by default all).
     transfer : {"step", "linear", "linear-step", "polynomial", "poly-step"}
-        phi of an eigenvalue: ``"step"`` 1 above the cut and 0 below; ``"linear"`` itself;
-        ``"linear-step"`` itself above the cut and 0 below; ``"polynomial"`` its ``power``;
-        ``"poly-step"`` its root above the cut and its square below. Negative eigenvalues count as
-        0. ``"poly-step"`` and, without ``n_components``, ``"linear"`` and ``"polynomial"`` need the
-        whole spectrum.
+        phi of an eigenvalue: ``"step"`` is 1 above the cut and 0 below; ``"linear"`` the
+        eigenvalue; ``"linear-step"`` the eigenvalue above the cut and 0 below; ``"polynomial"`` its
+        ``power``; ``"poly-step"`` its root above the cut and its square below. Negative eigenvalues
+        count as 0. ``"poly-step"`` and, without ``n_components``, ``"linear"`` and ``"polynomial"``
+        need the whole spectrum.
     power : float
         Exponent of ``"polynomial"``.
     weights : array of shape (n,), optional

@@ -21,7 +21,7 @@ from ..array.validation import check_number, refuse_overflow, reserve
 from ..array.warn import warn
 from ..data.features import refuse_unseen
 from ..numerics.distances import unit_rows
-from .operators import Factored
+from ..numerics.operators import Factored
 
 
 def gaussian(

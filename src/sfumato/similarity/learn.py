@@ -314,8 +314,8 @@ def _warn_of_absent(own: np.ndarray, pairs: np.ndarray, n_clusters: int) -> None
     if absent.size:
         warn(
             f"objects {named(absent)} of the pairs do not appear in the {n_clusters} leading "
-            "eigenvectors: W has more pieces that are not connected than n_clusters. Their pairs "
-            "count as orthogonal and have no derivative; widen the similarity"
+            "eigenvectors: W has more connected components than n_clusters. Their pairs count "
+            "as orthogonal and have no derivative; widen the similarity"
         )
 
 

@@ -10,7 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from sfumato import EvidenceAccumulation
 from sfumato.memberships import entropy, one_hot
-from sfumato.models.consensus import mixtures, soft
+from sfumato.models.consensus import em, soft
 from sfumato.selection.criteria import mean_agreement
 
 
@@ -100,6 +100,6 @@ def test_what_a_family_of_mixtures_fails_with_reaches_the_user(monkeypatch):
     def full(*_):
         raise MemoryError("no room")
 
-    monkeypatch.setattr(mixtures, "fit_all", full)
+    monkeypatch.setattr(em, "fit_all", full)
     with pytest.raises(MemoryError, match="no room"):
         EvidenceAccumulation(2, random_state=0).fit(np.random.default_rng(0).normal(size=(60, 2)))

@@ -91,6 +91,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
 
     _relative = False
     unit_free = True
+    may_empty_clusters = True
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Gaussian mixtures as members of an ensemble, and the numbers that steer the consensus.
+"""Gaussian mixtures as members of an ensemble, and the constants of the consensus.
 
-Expectation and maximisation, and the posteriors of many mixtures at once:
+EM steps, and the posteriors of many mixtures at once:
 
     E:  r_ij ~ pi_j N(y_i | mu_j, Sigma_j)
     M:  Sigma_j = (W_j + a K^(-2/d) I) / N_j ,   W_j = sum_i r_ij (y_i - mu_j)(y_i - mu_j)'
@@ -10,21 +10,21 @@ Fraley and Raftery 2007, who add the same matrix with more weight). log pi_j N(y
 linear in z(y) = (1, y, y_a y_b), so that E and M are one product each, and all mixtures of the
 ensemble are one product too.
 
-Missing values are integrated out. Of the coordinates of an object, y = e + F't with t standard
-normal under one Gaussian for all objects (``numerics.holes``): e is expected, F (r, d) spans what
-is open. Component j with precision Q and mean m gives what was seen of the object the density,
-relative to that Gaussian,
+Missing values are integrated out. Under one Gaussian for all objects (``numerics.holes``), the
+coordinates of an object are y = e + F't with a standard normal t: e is their expectation, and F (r,
+d) spans the unknown directions. The density of the observed values under component j with precision
+Q and mean m, relative to that Gaussian, is
 
     log p_j = log N(e | m, Q) - log N(e | 0, I) - log|K| / 2 + g'K^(-1)g / 2
     K = I + F (Q - I) F' ,   g = F (Q (e - m) - e)
 
-and  t ~ N(-K^(-1)g, K^(-1))  given what was seen, from which the expected sums of z(y) follow
-(Ghahramani and Jordan 1994). Without holes K is 1 and g is 0.
+and t ~ N(-K^(-1)g, K^(-1)) given the observed values, which gives the expected sums of z(y)
+(Ghahramani and Jordan 1994). Without missing values K is 1 and g is 0.
 
-Beside these small mixtures there are some of about as many Gaussians as there are clusters, their
-families chosen by BIC. They see ellipses, and few objects in many features, which small mixtures
-with full covariances do not. They come from the search of ``GaussianMixture`` in whitened
-coordinates; written as coefficients of z(y) they are evidence of the same form.
+There are also mixtures with about as many Gaussians as clusters, in families chosen by BIC. They
+describe ellipses, and few objects with many features, which small mixtures with full covariances
+cannot. They come from the search of ``GaussianMixture`` in whitened coordinates, and are written in
+the same form, as coefficients of z(y).
 """
 
 from __future__ import annotations
@@ -36,63 +36,64 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...array.arrays import asarray_like, is_numpy, namespace, native
-from ...array.rows import one_blas_thread
+from ...array.rows import Rows, one_blas_thread
 from ...array.types import Array, Weights
+from ...components.gaussian import Gaussian, Measured
 from ...engine.component import Fit
-from ...engine.search import Objects, choose, fit_all
-from ...numerics import distances, seeding
+from ...engine.search import Objects, Plan, choose, fit_all
+from ...numerics import distances, families, seeding
 from ...numerics.axes import Axes, by_radius
 from ...numerics.holes import Gaps
-from ..gaussian import GaussianMixture
 from .ensemble import Failure
 
-MAX_STEPS = 60  # and TOLERANCE (per object): members need to be different, not to be converged
+MAX_STEPS = 60  # members need to be different rather than converged; TOLERANCE is per object
 TOLERANCE = 1e-4
-# Of the circle: its multiples spread evenly, however many there are
+# The golden ratio: its multiples spread evenly over a circle, however many there are
 GOLDEN = 0.6180339887498949
 
 
 class Tuning(NamedTuple):
-    """Numbers that steer the consensus.
+    """Constants of the consensus.
 
-    Those marked (c) were chosen on the sets of ``benchmarks/quality_sets.py`` that say so and
-    checked on other draws of these and on others.
+    Those marked (c) were chosen on the sets of ``benchmarks/quality_sets.py`` that are marked so,
+    and checked on other draws of these sets and on other sets.
     """
 
     # Mixtures: components of few objects must not collapse (c). More members change nothing.
-    prior: float = 0.1  # of the whitened covariance
+    prior: float = 0.1  # weight of the whitened covariance
     n_mixtures: int = 24
-    share: float = 0.9  # of the sampled objects that each mixture is fitted to,
-    most: int = 2000  # and at most: the cost grows with its power 3/2
+    share: float = 0.9  # share of the sampled objects to which each mixture is fitted,
+    most: int = 2000  # and their largest number: the cost grows with its power 3/2
     # Cells: with ten neighbours, rings of the dartboard data are sometimes joined.
     n_cells: int = 40
     n_neighbors: int = 7
     # Families: numbers of components as multiples of the number of clusters.
     multiples: tuple[float, ...] = (1.0, 1.5, 2.0)
-    most_in_families: int = 1000  # objects that these are fitted to
-    # Graphs of fewer objects fall apart at outliers: on 569 tumours with 30 features they lose to
-    # mixtures, on 1200 and 1797 images they win.
+    most_in_families: int = 1000  # largest number of objects for these
+    # With fewer objects, graphs fall apart at outliers: for 569 tumours with 30 features they are
+    # worse than mixtures, for 1200 and 1797 images better.
     fewest_in_graph: int = 1000
-    # Similarity of every pair, of the mean degree. Posteriors: a few outliers that nothing joins to
-    # the others are no cluster. Cells overlap less, and long ones are chains of short steps (c).
+    # Similarity added to every pair, relative to the mean degree, so that a few isolated outliers
+    # do not form a cluster. It is smaller for cells, which overlap less than posteriors and whose
+    # long clusters are chains of short steps (c).
     soft_regularization: float = 0.02
     hard_regularization: float = 0.001
-    # Over the root of the number of objects: mean score that data without clusters rarely exceed.
-    # Set on 504 clouds of eight kinds (40 to 1200 objects, 2 to 8 dimensions), 5 % of which exceed
-    # it by mixtures and cells (normal, uniform, exponential and t: 4 %). Of 64 others (up to 30
-    # dimensions) 3 % do, with the vote of the graph too; it was not measured on the 504.
+    # Divided by the root of the number of objects: mean score that data without clusters rarely
+    # exceed. Set on 504 clouds of eight kinds (40 to 1200 objects, 2 to 8 dimensions): 5 % exceed
+    # it with mixtures and cells (normal, uniform, exponential and t clouds: 4 %). Of 64 other
+    # clouds (up to 30 dimensions) 3 % do, including the graph, which was not measured on the 504.
     noise: float = 3.5
-    smallest: float = 0.1  # of the mean size: a number with a smaller cluster has cut off strays
+    smallest: float = 0.1  # of the mean size: numbers with a smaller cluster have split off strays
     compared: int = 1500  # objects on which candidates are compared
-    summed: int = 50_000  # objects that sums are taken over at most
+    summed: int = 50_000  # largest number of objects for sums
 
 
 TUNING = Tuning()
 
 
 class Partial(NamedTuple):
-    """Objects with holes: expected coordinates (m, d) sorted by pattern, where the objects of each
-    pattern begin (P + 1,), F of each (P, r, d), and weights (m,) or None.
+    """Objects with missing values: expected coordinates (m, d) sorted by pattern, the start of each
+    pattern (P + 1,), its F (P, r, d), and weights (m,) or None.
     """
 
     Y: np.ndarray
@@ -102,7 +103,7 @@ class Partial(NamedTuple):
 
     @classmethod
     def of(cls, Y: np.ndarray, gaps: Gaps, mass: Weights) -> tuple[Partial, np.ndarray]:
-        """The objects of which something is missing, and their indices."""
+        """The objects with missing values, and their indices."""
         rows = np.flatnonzero(gaps.pattern >= 0)
         rows = rows[np.argsort(gaps.pattern[rows], kind="stable")]
         used, counts = np.unique(gaps.pattern[rows], return_counts=True)
@@ -112,7 +113,7 @@ class Partial(NamedTuple):
         return cls(np.ascontiguousarray(Y[rows]), starts, spreads, own), rows
 
     def logits(self, rows: np.ndarray) -> np.ndarray:
-        """Logarithms (k, m) of pi_j N of what was seen, relative to the one Gaussian, plus its mean
+        """Log pi_j N (k, m) of the observed values, relative to the one Gaussian, plus its mean
         log-density.
         """
         L = rows @ distances.features(np.ascontiguousarray(self.Y.T), "full")
@@ -125,12 +126,12 @@ class Partial(NamedTuple):
         return np.hstack([total[:, 0, :1], total[:, 0, 1:], distances.pack(total[:, 1:, 1:])])
 
     def native(self, rows: np.ndarray) -> Any:
-        """The loops over these objects, for components with coefficients ``rows``."""
+        """Native loops over these objects, for components with coefficients ``rows``."""
         Q, linear = _natural(rows, self.Y.shape[1])
         return native("mixtures").Holes(Q, linear, self.Y, self.starts, self.spreads)
 
     def expected(self, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-        """Coordinates (m, d) expected of the component ``chosen`` (m,) for each object."""
+        """Expected coordinates (m, d) of each object under its component ``chosen`` (m,)."""
         Q, linear = _natural(rows, self.Y.shape[1])
         F = np.repeat(self.spreads, np.diff(self.starts), axis=0)
         FM = F @ (Q[chosen] - np.eye(Q.shape[1]))
@@ -147,18 +148,18 @@ def _natural(rows: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Mixtures(NamedTuple):
-    """Coefficients (K, q) of log pi_j N(y) of all components, and where each mixture begins."""
+    """Coefficients (K, q) of log pi_j N(y) for all components, and the start of each mixture."""
 
     rows: np.ndarray
     offsets: np.ndarray
     n_axes: int
 
     def posteriors(self, Y: Any, gaps: Gaps | None = None) -> Any:
-        """Posteriors (K, n) of all components for ``Y`` (n, d), open where ``gaps`` say so."""
+        """Posteriors (K, n) of all components for ``Y`` (n, d); ``gaps`` are missing values."""
         columns = np.ascontiguousarray(Y.T) if is_numpy(Y) else Y.T
         logits = asarray_like(self.rows, Y) @ distances.features(columns, "full")
         if gaps is not None:
-            # At expected coordinates so far: made those of what was seen, up to a constant each.
+            # So far computed at expected coordinates; now corrected to the observed values.
             partial, where = Partial.of(Y, gaps, None)
             L = np.ascontiguousarray(logits[:, where])
             partial.native(self.rows).correct(L)
@@ -173,10 +174,10 @@ class Mixtures(NamedTuple):
     def guesses(
         self, Y: np.ndarray, gaps: Gaps, n_guesses: int
     ) -> tuple[np.ndarray, Iterator[np.ndarray]]:
-        """Objects with missing values, and as many guesses (m, d) of their coordinates.
+        """Objects with missing values, and several guesses (m, d) of their coordinates.
 
-        Each is what one component expects, taken by its posterior in one mixture; the mixtures take
-        turns. The same object has the same guesses wherever it comes.
+        Each guess is the expectation under one component, drawn by its posterior in one mixture;
+        mixtures are used in turn. Equal objects get equal guesses.
         """
         partial, where = Partial.of(Y, gaps, None)
 
@@ -192,8 +193,8 @@ class Mixtures(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Objects as the E step reads them: z(y) (q, n), expected where values are missing, weights,
-    and, where some are missing, those without holes (``whole``) and those with some.
+    """Objects in the form of the E step: z(y) (q, n), with expectations for missing values, and
+    weights; if values are missing, also the complete objects (``whole``) and the others.
     """
 
     Z: np.ndarray
@@ -203,7 +204,7 @@ class Seen(NamedTuple):
 
     @classmethod
     def of(cls, Y: np.ndarray, mass: Weights, gaps: Gaps | None) -> Seen:
-        """From coordinates (n, d), weights (n,) and what is open."""
+        """Objects with coordinates (n, d), weights (n,) and a description of missing values."""
         Z = distances.features(np.ascontiguousarray(Y.T), "full")
         if gaps is None:
             return cls(Z, mass)
@@ -214,18 +215,18 @@ class Seen(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Weight of all objects."""
+        """Total weight of the objects."""
         return float(self.Z.shape[1]) if self.mass is None else float(self.mass.sum())
 
 
 def join(mixtures: list[np.ndarray], n_axes: int) -> Mixtures:
-    """Several mixtures, each as its coefficients (K_b, q), as one record."""
+    """Several mixtures, each given by coefficients (K_b, q), in one record."""
     offsets = np.cumsum([0, *(len(rows) for rows in mixtures)])
     return Mixtures(np.concatenate(mixtures), offsets, n_axes)
 
 
 def fit_mixture(seen: Seen, R: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Coefficients (k, q) of a mixture, started by k-means in coordinates ``R`` (s, d)."""
+    """Coefficients (k, q) of a fitted mixture, started by k-means in coordinates ``R`` (s, d)."""
     weights = np.ones(len(R)) if seen.mass is None else seen.mass
     labels = seeding.kmeans(R, weights, k, rng, n_steps=5)
     share = (labels == np.arange(k)[:, None]) * weights
@@ -234,7 +235,7 @@ def fit_mixture(seen: Seen, R: np.ndarray, k: int, rng: np.random.Generator) -> 
     if seen.partial is None:
         settings = (d, _prior(len(sums), d), MAX_STEPS, TOLERANCE)
         rows, value = native("mixtures").climb(seen.Z, seen.mass, sums, *settings)
-        if np.isfinite(value):  # else some densities need more care
+        if np.isfinite(value):  # otherwise densities are degenerate and need more care
             return rows  # type: ignore[no-any-return]
     for _ in range(MAX_STEPS):
         rows = maximize(sums, d)
@@ -272,12 +273,12 @@ def maximize(sums: np.ndarray, d: int) -> np.ndarray:
 
 
 def _prior(k: int, d: int) -> float:
-    """a K^(-2/d) above."""
+    """The factor a K^(-2/d) in the formula above."""
     return TUNING.prior * k ** (-2.0 / d)
 
 
 class Stock(NamedTuple):
-    """What members are fitted to: whitened coordinates (s, d), those of seeds, weights, gaps."""
+    """Data for the members: whitened coordinates (s, d), those of seeds, weights, gaps."""
 
     Y: np.ndarray
     R: np.ndarray
@@ -286,21 +287,21 @@ class Stock(NamedTuple):
 
     @classmethod
     def of(cls, points: Array, axes: Axes, mass: Weights) -> Stock:
-        """Objects in an order that no mixing of features changes."""
+        """Objects in an order that does not change under linear mixing of the features."""
         Y, gaps = axes.seen(points)
         order = by_radius(Y)
         own = None if mass is None else mass[order]
         return cls(Y[order], Y[order] @ axes.near, own, None if gaps is None else gaps.take(order))
 
     def take(self, rows: np.ndarray) -> Stock:
-        """Some of the objects."""
+        """The selected objects."""
         mass = None if self.mass is None else self.mass[rows]
         gaps = None if self.gaps is None else self.gaps.take(rows)
         return Stock(self.Y[rows], self.R[rows], mass, gaps)
 
 
 def attempt(stock: Stock, n: int, sizes: tuple[int, int], seed: int) -> Any:
-    """Coefficients of a mixture of ``n`` random objects, or what went wrong: the others go on."""
+    """Coefficients of a mixture of ``n`` random objects, or a ``Failure``; others continue."""
     rng = np.random.default_rng(seed)
     own = stock.take(np.sort(rng.permutation(len(stock.Y))[:n]))
     try:
@@ -311,16 +312,28 @@ def attempt(stock: Stock, n: int, sizes: tuple[int, int], seed: int) -> Any:
 
 
 def family_mixtures(stock: Stock, k: int, seed: int) -> list[np.ndarray]:
-    """Coefficients (q, Q) of mixtures of k, 1.5 k and 2 k components; empty where all collapse."""
+    """Coefficients (q, Q) of mixtures of k, 1.5 k and 2 k components; empty if all collapse."""
     few = stock.take(np.arange(0, len(stock.Y), -(-len(stock.Y) // TUNING.most_in_families)))
     sizes = sorted({int(np.ceil(times * k)) for times in TUNING.multiples})
-    data = Objects.of(few.Y, few.mass)
-    model = GaussianMixture(k, n_init=2, max_iter=200, tol=1e-4)
+    data, (n, d) = Objects.of(few.Y, few.mass), few.Y.shape
+    names = families.suited(n, d)
+    kinds = {families.kind_of(name) for name in names}
+    rows, per_feature = Rows(few.Y, few.mass), kinds != {"spherical"}
+    coordinates = distances.measure(rows, per_feature=per_feature, mix="full" in kinds)
+    measured = Measured(coordinates, data.count, missing=False)
+    sample = seeding.feature_sample(few.Y, few.mass, coordinates, missing=False)
     # Members need not be the best mixtures: answers are no worse without the longer search.
-    plan = model._plan(data, seed, fixed=False)
-    sample = plan.sample(data)
-    plan = plan._replace(thorough=False, sample=lambda _: sample)
-    most = min(max(k, len(few.Y) // 5), len(few.Y))
+    plan = Plan(
+        lambda k: [Gaussian(k, name, measured, floor=1e-9) for name in names],
+        lambda _: sample,
+        "bic",
+        n_init=2,
+        max_iter=200,
+        tol=1e-4,
+        seed=seed,
+        thorough=False,
+    )
+    most = min(max(k, n // 5), n)
     with one_blas_thread():
         best = [choose(fit_all(data, [size], plan), "bic") for size in sizes if size <= most]
     return [_coefficients(fit) for fit in best if np.isfinite(fit.candidate.bic)]
@@ -331,7 +344,7 @@ def _coefficients(fit: Fit) -> np.ndarray:
     component: Any = fit.likelihood.component
     mu = component.coordinates.outer(fit.run.state.means)
     d = mu.shape[1]
-    covariances = component.outer_covariances(fit.run.state)  # (k, d, d) for families by name
+    covariances = component.outer_covariances(fit.run.state)  # (k, d, d), for families by name
     precisions = np.linalg.inv(covariances)
     linear = np.einsum("jab,jb->ja", precisions, mu)
     level = np.linalg.slogdet(covariances)[1] + np.sum(linear * mu, axis=1) + d * np.log(2 * np.pi)

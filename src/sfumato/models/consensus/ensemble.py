@@ -35,44 +35,43 @@ ALIASES = {
     "KM": ("k-means",),
     "All": ("single", "complete", "average", "k-means"),
 }
-# Number of near objects that are searched for one that a partition has seen, whose label a new
-# object takes
+# Number of nearest objects among which one seen by a partition is searched; new objects take its
+# label
 NEIGHBORS = 10
 LINKAGES = ("single", "complete", "average", "ward")
 LINKAGE_OBJECTS = 5000  # a tree of more objects would need more than 100 MB of distances
 
 
 class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Labelings (n, m) of the objects by many clusterings, each on its own subsample with its own
-    number of clusters.
+    """Labelings (n, m) of the objects by many clusterings, each with its own subsample and number
+    of clusters.
 
     Parameters
     ----------
     n_members : int
-        Partitions by each algorithm.
+        Number of partitions per algorithm.
     algorithms : str, estimator, or list of them
-        ``"connected-k-means"``: k-means, its clusters taken apart where the graph of nearest
-        neighbours falls apart, so that no cluster bridges a gap (above ``max_objects`` objects,
-        where clusters are small anyway, the same as) ``"k-means"``; ``"single"``, ``"complete"``,
+        ``"connected-k-means"``: k-means whose clusters are split into the connected parts of the
+        nearest-neighbour graph, so that no cluster bridges a gap; ``"k-means"`` (also used instead
+        above ``max_objects`` objects, where clusters are small); ``"single"``, ``"complete"``,
         ``"average"``, ``"ward"``: linkages; any scikit-learn clusterer; or a base ensemble of the
-        evidence accumulation literature: ``"KM"``, ``"SL"``, ``"CL"``, ``"AL"``, and ``"All"``
-        four.
+        evidence accumulation literature: ``"KM"``, ``"SL"``, ``"CL"``, ``"AL"``, and ``"All"`` (all
+        four).
     n_clusters : int, (low, high) or None
-        Number of clusters of a partition, drawn anew for each from the range; None means from
-        sqrt(n) to 2 sqrt(n): fine partitions, whose evidence is local and does not presume a shape.
-        Not set on estimators without such a parameter.
+        Number of clusters of a partition, or a range to draw it from. None means from sqrt(n) to 2
+        sqrt(n): fine partitions, which assume no shape. Estimators without such a parameter keep
+        theirs.
     subsample : float
         Share of the objects that a partition sees; the others get -1.
     feature_fraction : float
         Share of the features that a partition sees.
     n_neighbors : int
-        Nearest neighbours in the graph that takes the clusters of ``"connected-k-means"`` apart.
+        Number of neighbours in the graph of ``"connected-k-means"``.
     n_cuts : int
         Partitions cut from each linkage tree, at different numbers of clusters.
     max_objects : int
-        Objects that a partition is learnt from at most. Where the subsample is larger, it is learnt
-        from so many objects and then labels all of them (linkages: from 5000 at most), so that the
-        cost is linear in n.
+        Largest number of objects from which a partition is learnt (linkages: 5000). It then labels
+        all objects of a larger subsample, so that the cost is linear in n.
     random_state : int, Generator, RandomState or None
 
     Attributes
@@ -80,7 +79,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     labelings_ : array of shape (n, m)
         One partition per column, -1 for objects it did not see.
     members_ : list of length m
-        What labels new objects.
+        Rules that label new objects.
     failures_ : list of (algorithm, message)
         Partitions that could not be made.
 
@@ -134,8 +133,8 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         X : array or sparse array of shape (n, p)
         y : ignored
         sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object. Equal rows are one object; an object of
-            weight 0 has no part in the partitions and is labelled afterwards.
+            A weight of w counts as w copies of the object. Equal rows are one object. Objects of
+            weight 0 do not affect the partitions and are labelled afterwards.
 
         Returns
         -------
@@ -147,16 +146,16 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         given = check_features(self, X, reset=True)
         refuse_subnormal(given, "X")
         objects = distinct_rows(given, object_weights(sample_weight, given))
-        # Partitions do not depend on it, rounding does.
+        # Partitions do not depend on the origin, but rounding errors do.
         self._origin: Any = 0 if sp.issparse(given) else given.mean(axis=0, dtype=np.float64)
         X = self._centred(given if objects.group is None else given[objects.first()])
         jobs = self._jobs(as_generator(self.random_state))
-        # With more objects clusters of k-means are small beside any gap, and the graph would be
+        # With more objects, k-means clusters are smaller than any gap, and the graph would be
         # large.
         connected = X.shape[0] <= self.max_objects and any(
             isinstance(job[0], str) and job[0] == "connected-k-means" for job in jobs
         )
-        # Fine partitions: local evidence that presumes no shape of the clusters.
+        # Fine partitions give local evidence and assume no shape of the clusters.
         low = max(2, math.isqrt(X.shape[0]))
         plan = Plan(
             (low, 2 * low) if self.n_clusters is None else range_of(self.n_clusters),
@@ -206,7 +205,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         for name in names:
             _check_algorithm(name)
             n_cuts = self.n_cuts if isinstance(name, str) and name in LINKAGES else 1
-            # Without subsampling every tree of a linkage is the same: one tree gives all cuts.
+            # Without subsampling all trees of a linkage are equal, so one tree gives all cuts.
             if n_cuts == 1 or self.subsample < 1 or self.feature_fraction < 1:
                 full, rest = divmod(self.n_members, n_cuts)
                 jobs += [(name, n_cuts)] * full + [(name, rest)] * (rest > 0)
@@ -216,7 +215,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return [(*job, int(seed)) for job, seed in zip(jobs, seeds, strict=True)]
 
     def _run(self, function: Any, arguments: list[tuple[Any, ...]]) -> Any:
-        """Results in order, from threads that keep to one core each."""
+        """Results in order, from threads that use one core each."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             for done, result in enumerate(in_threads(function, arguments, None), 1):
@@ -237,13 +236,13 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     ) -> np.ndarray:
         """Make the partitions and return them, (n, m).
 
-        -1 where a partition did not see an object.
+        -1 means that a partition did not see an object.
         """
         return self.fit(X, y, sample_weight=sample_weight).labelings_
 
     def transform(self, X: Array) -> np.ndarray:
-        """Labels of new objects by every partition, (n_new, m): nearest center, the member's own
-        ``predict``, or nearest object.
+        """Labels (n_new, m) of new objects by every partition: that of the nearest center, of the
+        member's ``predict``, or of the nearest object.
         """
         check_is_fitted(self)
         refuse_tensors(self, X)
@@ -263,7 +262,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return (X.toarray() if sp.issparse(X) else X) - self._origin.astype(X.dtype)
 
     def _label(self, X: np.ndarray, member: int) -> np.ndarray:
-        """Labels of new objects by one partition that has centers."""
+        """Labels of new objects by one partition with centers."""
         return label(self._centred(X), self.members_[member], self._object_labels[:, member], None)
 
     @property
@@ -281,7 +280,9 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
 
 class Member(NamedTuple):
-    """What labels new objects: centers, an estimator, or neither for the nearest object seen."""
+    """Rule that labels new objects: centers, an estimator, or (with neither) the nearest seen
+    object.
+    """
 
     algorithm: str
     n_clusters: int
@@ -291,7 +292,9 @@ class Member(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What all partitions share: ``near`` (n, m) are the nearest neighbours of every object."""
+    """Settings shared by all partitions; ``near`` (n, m) are the nearest neighbours of every
+    object.
+    """
 
     n_clusters: tuple[int, int]
     subsample: float
@@ -302,14 +305,14 @@ class Plan(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A partition that could not be made, and why."""
+    """A partition that could not be made, and the reason."""
 
     algorithm: str
     message: str
 
 
 def sound(results: list[Any], what: str) -> tuple[list[Any], list[Failure]]:
-    """What could be fitted, with a warning of the others, and these."""
+    """The results that could be fitted, and the failures (with a warning)."""
     failures = [each for each in results if isinstance(each, Failure)]
     if failures:
         name, message = failures[0]
@@ -333,7 +336,7 @@ def range_of(n_clusters: int | Sequence[int]) -> tuple[int, int]:
 
 
 def attempt(X: Array, plan: Plan, algorithm: Any, n_cuts: int, seed: int) -> Any:
-    """Partitions by one run of an algorithm, or what went wrong: the others go on."""
+    """Partitions from one run of an algorithm, or a ``Failure``, so that the others continue."""
     ours = isinstance(algorithm, str) and not sp.issparse(X)
     name = algorithm if isinstance(algorithm, str) else type(algorithm).__name__
     try:
@@ -377,7 +380,7 @@ def _cluster(
     split: Callable[[np.ndarray], np.ndarray],
     weights: Weights = None,
 ) -> list[tuple[Member, np.ndarray]]:
-    """Cluster the objects of a sample: members and their labels."""
+    """Members and their labels from clustering the objects of a sample."""
     k, seed = int(numbers[0]), int(rng.integers(2**31))
     if not isinstance(algorithm, str):
         return [_by_estimator(X, algorithm, k, seed, weights)]
@@ -389,7 +392,7 @@ def _cluster(
         return [(Member(algorithm, int(labels.max()) + 1, centers=centers), labels)]
     if X.shape[0] == 1:
         return [(Member(algorithm, 1), np.zeros(1, dtype=np.int32)) for _ in numbers]
-    # Copies do not change single and complete linkage.
+    # Single and complete linkage do not depend on copies.
     blind = weights is None or algorithm in ("single", "complete")
     rows = np.arange(X.shape[0]) if blind else copies(np.asarray(weights), algorithm)
     first = np.unique(rows, return_index=True)[1]
@@ -410,12 +413,12 @@ def _kmeans(X: Any, k: int, seed: int, weights: Weights) -> np.ndarray:
 
 
 def _numbered(labels: np.ndarray) -> np.ndarray:
-    """Labels 0, 1, ... in place of nonnegative ones of which some are not used."""
+    """Labels renumbered 0, 1, ..., for nonnegative labels of which some are unused."""
     return (np.cumsum(np.bincount(labels) > 0) - 1)[labels].astype(np.int32)
 
 
 def copies(weights: np.ndarray, name: str) -> np.ndarray:
-    """Indices of as many copies of every object as it weighs, for what knows no weights."""
+    """Indices that repeat each object as often as its weight, for algorithms without weights."""
     if not (weights == np.rint(weights)).all():
         raise ValueError(f"{name} counts copies: sample_weight must hold whole numbers")
     return np.repeat(np.arange(len(weights)), weights.astype(np.int64))
@@ -436,7 +439,7 @@ def _by_estimator(
 
 
 def fit_weighted(model: Estimator, X: Array, weights: Weights) -> np.ndarray:
-    """Fit to weighted objects; the rows it was given, copies where it knows no weights."""
+    """Fit to weighted objects; returns the rows used (copies if the model takes no weights)."""
     rows = np.arange(X.shape[0])
     if weights is None:
         model.fit(X)
@@ -449,19 +452,19 @@ def fit_weighted(model: Estimator, X: Array, weights: Weights) -> np.ndarray:
 
 
 def _split(labels: np.ndarray, sample: np.ndarray, near: np.ndarray | None) -> np.ndarray:
-    """Clusters of a sample taken apart where links between near objects do not hold them together.
+    """Labels of a sample with clusters split where links between near objects do not connect them.
 
-    ``near`` (n, m) are the nearest neighbours of all objects; None where clusters stay whole.
+    ``near`` (n, m) are the nearest neighbours of all objects; None keeps clusters whole.
     """
     if near is None:
         return labels
-    everyone = np.arange(-len(near), 0)  # objects outside of the sample join no others
+    everyone = np.arange(-len(near), 0)  # objects outside the sample connect nothing
     everyone[sample] = labels
     return _numbered(native("neighbours").connected_pieces(near, everyone)[0][sample])
 
 
 def _means(X: Array, labels: np.ndarray, weights: Weights = None) -> np.ndarray:
-    """Mean of every cluster."""
+    """Mean of every cluster, (k, p)."""
     own = np.ones(len(labels)) if weights is None else weights
     mass = np.bincount(labels, own)[:, None].astype(X.dtype)
     if sp.issparse(X):
@@ -473,7 +476,7 @@ def _means(X: Array, labels: np.ndarray, weights: Weights = None) -> np.ndarray:
 
 
 def _extend(X: Array, sample: np.ndarray, member: Member, labels: np.ndarray) -> np.ndarray:
-    """Labels of all objects from those of a sample."""
+    """Labels of all objects, from those of a sample."""
     found = _by_rule(X, member)
     if found is None:
         seen = np.flatnonzero(labels != -1)
@@ -489,7 +492,7 @@ def _by_rule(X: Array, member: Member) -> np.ndarray | None:
 
 
 def label(X: Array, member: Member, known: np.ndarray, neighbors: np.ndarray | None) -> np.ndarray:
-    """Labels of new objects by one member, without a rule that of the nearest object it saw."""
+    """Labels of new objects by one member; without a rule, those of the nearest objects it saw."""
     found = _by_rule(_take(X, member.features), member)
     if found is not None:
         return found
@@ -498,7 +501,7 @@ def label(X: Array, member: Member, known: np.ndarray, neighbors: np.ndarray | N
 
 
 def _nearest(X: Array, centers: Any) -> np.ndarray:
-    """Index of the nearest row of ``centers`` for every row of X, one product per block."""
+    """Index of the nearest row of ``centers`` for every row of X, computed in blocks."""
     centers = centers.toarray() if sp.issparse(centers) else centers
     size = max(64, 2**21 // len(centers))
     nearest = np.empty(X.shape[0], dtype=np.int32)
@@ -512,7 +515,7 @@ def _take(X: Array, features: np.ndarray | None) -> Any:
 
 
 def _near(X: Array, n_neighbors: int) -> np.ndarray:
-    """The nearest neighbours (n, m) of every object."""
+    """Nearest neighbours (n, m) of every object."""
     if X.shape[0] == 1:
         return np.empty((1, 0), dtype=np.intp)
     nearest = NearestNeighbors(n_neighbors=min(n_neighbors, X.shape[0] - 1)).fit(X)

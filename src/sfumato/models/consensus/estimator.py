@@ -46,19 +46,20 @@ class EvidenceAccumulation(FittedConsensus):
     Parameters
     ----------
     n_clusters : int, "auto" or a sequence of int, default="auto"
-        ``"auto"`` takes the best number, or one where nothing beats noise; a sequence holds the
-        numbers to choose from. The score of k is the gap after the k-th eigenvalue of the
-        normalised co-association, relative to what it could be, less what k clusters leave of it
-        (``misfit_``); for features the mean over small mixtures, k-means partitions and the
-        neighbour graph; for labelings times the mean adjusted Rand index of the clusters to these.
-        The answer k is the same fit as with ``n_clusters=k``.
+        A number, several to choose from, or "auto". The score of k is the relative gap after the
+        k-th eigenvalue of the normalised co-association, times one minus ten times the misfit of k
+        clusters. For features it is the mean over small mixtures, k-means partitions and the
+        neighbour graph; for labelings it is multiplied by the mean adjusted Rand index between
+        clusters and labelings. If no score is above noise, the answer is one cluster. The fit is
+        the same as with ``n_clusters=k``.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
-        What makes evidence from features. None: small Gaussian mixtures, fine connected k-means
-        partitions, and mixtures of about ``n_clusters`` Gaussians; the answer is that of the kind
-        that the others agree with best for what it says. Many objects with many features have
-        communities of the neighbour graph in place of these. With another ``consensus`` than
-        ``"cluster-kernel"`` it is ``ClusteringEnsemble()``. ``"precomputed"``: ``fit`` is given
-        labelings (n, m), or a list of membership matrices (n, k_b).
+        Source of the evidence. None makes several kinds from features: small Gaussian mixtures,
+        fine connected k-means partitions, and mixtures of about ``n_clusters`` Gaussians. The
+        answer is that of the kind with the smallest mean misfit to the other kinds, divided by its
+        information. For many objects with many features, communities of the neighbour graph are
+        used instead. If ``consensus`` is not ``"cluster-kernel"``, None means
+        ``ClusteringEnsemble()``. ``"precomputed"``: ``fit`` is given labelings (n, m), or a list of
+        membership matrices (n, k_b).
     consensus : str or estimator
         ``"cluster-kernel"``: the pairwise model on the rank-k cluster kernel of the co-association.
         The others need labelings. ``"coassociation"``: the published model on the co-association
@@ -71,12 +72,13 @@ class EvidenceAccumulation(FittedConsensus):
         hypergraph cuts of Strehl and Ghosh (2002) and of Fern and Brodley (2004), as normalised
         cuts, for comparison. Or any estimator that takes a similarity.
     max_clusters : int
-        Largest number of clusters that ``n_clusters="auto"`` tries at first; of up to four times
-        as many it tries those that the evidence suggests.
+        Largest number of clusters that "auto" tries at first; up to four times this number, it
+        tries those that the evidence suggests.
     n_bootstrap : int
-        Resamples of the partitions from which ``uncertainty_`` is worked out; 0 leaves it out.
+        Number of resamples of the partitions for ``uncertainty_``; 0 for none.
     n_init, max_iter, tol : int, int, float
-        Starts, sweeps at most, and the relative decrease of the objective at which to stop.
+        Number of starts, largest number of sweeps, and the relative decrease of the objective at
+        which to stop.
     random_state : int, Generator, RandomState or None
 
     Attributes
@@ -87,20 +89,20 @@ class EvidenceAccumulation(FittedConsensus):
         ``"mixtures"``, ``"cells"``, ``"families"`` or ``"graph"``, ``"members"`` for estimators,
         ``"given"`` for membership matrices, ``"labelings"``.
     misfit_ : float
-        |Z Z' - U U'|^2 / |Z Z'|^2 of the cluster kernel Z Z': near 0 where k clusters describe all
-        of it.
+        |Z Z' - U U'|^2 / |Z Z'|^2 for the cluster kernel Z Z'; near 0 if k clusters describe it
+        well.
     coassociation_ : Coassociation
-        The operator (n, n), where the evidence are labelings.
+        The co-association (n, n) as an operator, if the evidence is labelings.
     ensemble_ : MixtureEnsemble or ClusteringEnsemble
-        What made the evidence, fitted, if there is one.
+        The fitted ensemble, if one was used.
     uncertainty_ : array of shape (n, n_clusters)
         Standard errors of the memberships (if ``n_bootstrap``).
     candidates_, scores_ : arrays
         Numbers of clusters tried by ``"auto"``, and their scores (higher is better).
     selection_ : Choice
-        The same as the table that ``selection.choose_n_clusters`` gives, if ``"auto"``.
+        With "auto", the table of candidates, as from ``selection.choose_n_clusters``.
     objective_, history_ : float, array
-        Of the consensus model: squared error, or minus the log-likelihood.
+        Objective of the consensus model: squared error, or minus the log-likelihood.
     n_clusters_, n_iter_, converged_ : int, int, bool
 
     References
@@ -138,9 +140,10 @@ class EvidenceAccumulation(FittedConsensus):
 
     @property
     def unit_free(self) -> bool:
-        """Whether features in any units may be given: by default they may.
+        """Whether features may have any units (the default).
 
-        The number of clusters also depends on the scale of features whose ranges are similar.
+        If the ranges of all features are similar, the number of clusters also depends on their
+        scale.
         """
         return self.ensemble is None
 
@@ -177,17 +180,15 @@ class EvidenceAccumulation(FittedConsensus):
         Parameters
         ----------
         X : array of shape (n, p), or the evidence if ``ensemble="precomputed"``
-            Features may miss values (NaN) where mixtures are the evidence, by default: these
-            integrate them out. Labelings (n, m): one clustering per column, integer or string
-            labels, -1 or NaN where a clustering did not see the object. Or a list of membership
-            matrices (n, k_b).
+            Features; by default values may be missing (NaN), and mixtures integrate them out.
+            Labelings (n, m): one clustering per column, integer or string labels, -1 or NaN if a
+            clustering did not see the object. Or a list of membership matrices (n, k_b).
         %(partial_labels)s
         partition_weight : array of shape (m,), optional
             Weight of every partition of the ensemble.
         sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object, 0 as its absence; equal rows of features
-            are one object. Where only a sample of the objects is read, it is drawn from those with
-            a weight.
+            A weight of w counts as w copies of the object; equal rows of features are one object.
+            If only a sample of the objects is used, it is drawn from those with positive weight.
         must_link, cannot_link : arrays of shape (q, 2) or (q, 3), optional
             Pairs of rows that belong together (they share one row of memberships) or apart, with
             weights in a third column, as in ``PairwiseProbabilisticClustering``. They need
@@ -262,11 +263,11 @@ class EvidenceAccumulation(FittedConsensus):
         self._publish_soft(Rows(X), soft.fit_soft(evidence, k, settings, rng), mass)
 
     def _searches(self) -> bool:
-        """Whether the number of clusters is open."""
+        """Whether the number of clusters must be found."""
         return not isinstance(self.n_clusters, Integral)
 
     def _number(self, X: np.ndarray, evidence: Any, mass: Weights) -> int:
-        """The best number of clusters; one where none beats noise."""
+        """The best number of clusters; one if none is better than noise."""
         scores = soft.numbers(evidence, self.n_clusters, self.max_clusters)
         numbers, level = sorted(scores), soft.noise_score(X.shape[0])
         self.candidates_ = np.array(numbers or [1])
@@ -284,15 +285,15 @@ class EvidenceAccumulation(FittedConsensus):
         if len(numbers) and first < level:
             warn(
                 f"no number of clusters stands out: the best score, {first:.2f} for "
-                f"{best} clusters, is no more than noise reaches ({level:.2f}); one cluster is the "
-                "answer"
+                f"{best} clusters, is in the range of noise (up to {level:.2f}); one "
+                "cluster is the answer"
             )
             return 1
         return best
 
     def _publish_soft(self, rows: Rows, fitted: soft.SoftConsensus, weights: Weights) -> None:
         self._soft, self._hard = fitted, None
-        # What cooccurrence_interval reads again; larger ones would swell a saved model.
+        # Needed by cooccurrence_interval; larger data would make saved models too big.
         small = isinstance(rows.X, np.ndarray) and rows.X.nbytes <= KEPT
         self._features = rows.X if small or sp.issparse(rows.X) else None
         chosen = fitted.chosen
@@ -305,15 +306,15 @@ class EvidenceAccumulation(FittedConsensus):
         self._tabulate()
         level = soft.noise_score(rows.shape[0])
         tested = getattr(self, "structure_", None)
-        # Where memberships are confident, the structure test has warned already.
+        # If memberships are confident, the structure test has already warned.
         told = tested is not None and (
             tested.supported or float(to_numpy(memberships).max(axis=1).mean()) >= CONFIDENT
         )
         if not told and self.ensemble is None and self.n_clusters_ > 1 and fitted.score < level:
             warn(
-                f"the evidence does not single out {self.n_clusters_} clusters: the eigengap less "
-                f"the misfit is {fitted.score:.2f}, which noise reaches too (up to {level:.2f}); "
-                "the memberships may cut a continuum"
+                f"the evidence does not single out {self.n_clusters_} clusters: the eigengap "
+                f"reduced by the misfit is {fitted.score:.2f}, in the range of noise (up to "
+                f"{level:.2f}); the memberships may cut a continuum"
             )
 
     def _fit_hard(
@@ -340,7 +341,7 @@ class EvidenceAccumulation(FittedConsensus):
         self._tabulate()
 
     def _in_order(self, memberships: Any, weights: Weights, draws: Any) -> Any:
-        """Memberships, the largest cluster first, and their uncertainty from ``draws``."""
+        """Memberships with the largest cluster first, and their uncertainty from ``draws``."""
         largest = np.round(sizes(memberships, weights) / memberships.shape[0], 9)
         self._order = np.argsort(-largest, kind="stable")
         xp = namespace(memberships)
@@ -362,7 +363,7 @@ class EvidenceAccumulation(FittedConsensus):
                 given = {"X", "partition_weight", "sample_weight"} & set(self._fitted_to_)
                 model = clone(self).set_params(n_clusters="auto")
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # the answer itself has warned
+                    warnings.simplefilter("ignore")  # the answer itself has already warned
                     model.fit(**{name: self._fitted_to_[name] for name in given})
             numbers = map(int, getattr(model, "candidates_", ()))
             found = map(float, getattr(model, "scores_", ()))
@@ -371,7 +372,7 @@ class EvidenceAccumulation(FittedConsensus):
         return self._scores_
 
     def _finest(self) -> int:
-        """The finest number that any kind of evidence supports."""
+        """The largest number of clusters that any kind of evidence supports."""
         return max(super()._finest(), getattr(self, "_supported_", 1))
 
     def _noise(self) -> float:

@@ -1,6 +1,6 @@
 """Soft evidence and its cluster kernel.
 
-Columns H of soft partitions, and the factor Z of rank k that they lead to.
+Columns H of soft partitions, and the factor Z of rank k of their cluster kernel.
 
     c = mean_i h_i ,   d_i = h_i'c + t
             degrees, with the regularization t
@@ -8,9 +8,9 @@ Columns H of soft partitions, and the factor Z of rank k that they lead to.
             normalised expected co-association
     z_i = B'h_i / sqrt(d_i), scaled to length one,   B = H' D^(-1/2) E diag(1/l) / n
 
-so that an object needs its own columns only, whether it was fitted or is new. H, scaled to mean
-degree one, is one kind of evidence: posteriors of mixtures (dense), cells (sparse), both from
-features, or membership matrices that were given.
+so an object, fitted or new, needs only its own columns. H is scaled to mean degree one. It holds
+posteriors of mixtures (dense) or cells (sparse), both made from features, or given membership
+matrices.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from .ensemble import ClusteringEnsemble
 from .graph import GraphColumns, fit_graph
 from .mixtures import MixtureEnsemble
 
-NULL = 1e-12  # eigenvalues below are zero
-# Objects at one time on a GPU: their columns, a thousand or so, are the largest array
+NULL = 1e-12  # smaller eigenvalues count as zero
+# Objects processed at a time on a GPU; their columns, a thousand or so, are the largest array
 ROWS = 2**17
-KEPT = 2**27  # bytes of columns that are kept between the two passes of the sums
+KEPT = 2**27  # bytes of columns kept between the two passes of the sums
 
 
 class MixtureColumns(NamedTuple):
@@ -52,18 +52,18 @@ class MixtureColumns(NamedTuple):
 
     @property
     def offsets(self) -> np.ndarray:
-        """Where the columns of each member begin."""
+        """Start of the columns of each member."""
         return self.ensemble.members_.offsets
 
     def __call__(self, block: Any) -> np.ndarray:
-        """Columns (b, K), where the objects are."""
+        """Columns (b, K), on the device of the objects."""
         return self.ensemble._posteriors(block).T
 
 
 class CellColumns(NamedTuple):
-    """Indicators of the clusters of hard partitions, made in the coordinates of ``axes``.
+    """Indicators of the clusters of hard partitions, computed in the coordinates of ``axes``.
 
-    Where values are missing, every partition sees another guess by a component of ``mixtures``.
+    For missing values, every partition gets a different guess by a component of ``mixtures``.
     """
 
     ensemble: ClusteringEnsemble
@@ -74,7 +74,7 @@ class CellColumns(NamedTuple):
 
     @property
     def offsets(self) -> np.ndarray:
-        """Where the columns of each member begin."""
+        """Start of the columns of each member."""
         return np.cumsum([0, *(self.ensemble.labelings_.max(axis=0) + 1)])
 
     def __call__(self, block: Any) -> sp.csr_array:
@@ -93,7 +93,7 @@ class CellColumns(NamedTuple):
 
 
 class GivenColumns(NamedTuple):
-    """Membership matrices that the user gave, side by side."""
+    """Given membership matrices, side by side."""
 
     offsets: np.ndarray
     regularization: float = TUNING.soft_regularization
@@ -105,28 +105,28 @@ class GivenColumns(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """What makes rows of Z from a kind of evidence: scale, mean and projection B of its columns."""
+    """Map from one kind of evidence to rows of Z: scale, mean and projection B of its columns."""
 
     kind: Any
     scale: Any  # of the columns: a number, or an array (K,)
     mean: np.ndarray
     projection: np.ndarray
-    constant: np.ndarray  # what the regularization adds to every row
-    values: np.ndarray  # eigenvalues, one more than the columns of Z
+    constant: np.ndarray  # added to every row by the regularization
+    values: np.ndarray  # eigenvalues, one more than Z has columns
 
     def __call__(self, block: Any) -> Any:
-        """Rows (b, k) of Z for a block of objects, in float64, where these are."""
+        """Rows (b, k) of Z for a block of objects, in float64, on their device."""
         here = to_numpy(block) if self.kind.on_host and not is_numpy(block) else block
         Z = unit_rows(_in_parts(lambda few: self.coordinates(self.kind(few)), here))
         return Z if here is block else asarray_like(Z, block, namespace(block).float64)
 
     def coordinates(self, columns: Any) -> Any:
-        """Rows (b, k) of Z before they are scaled to length one, from the columns of objects."""
+        """Rows (b, k) of Z before scaling to length one, from the columns of objects."""
         H = _scaled(columns, self.scale)
         xp = namespace(H)
         degree = self.kind.regularization + H @ asarray_like(self.mean, H)
         total = H @ asarray_like(self.projection, H)
-        # An object without evidence from any member gets the mean direction.
+        # Objects without evidence from any member get the mean direction.
         root = xp.sqrt(xp.clip(degree, min=float(np.finfo(float).tiny)))
         return (total + asarray_like(self.constant, total)) / root[:, None]
 
@@ -137,7 +137,7 @@ class Factor(NamedTuple):
 
 
 def _in_parts(function: Callable[[Any], Any], block: Any) -> Any:
-    """Results of ``function`` for a block, which other libraries than NumPy have in large ones."""
+    """Results of ``function`` for a block, in parts if another array library holds a large one."""
     n = block.shape[0]
     if is_numpy(block) or n <= ROWS:
         return function(block)
@@ -150,14 +150,14 @@ def _scaled(H: Any, scale: Any) -> Any:
 
 
 def _mean(H: Any, mass: Weights) -> np.ndarray:
-    """Mean column entries (K,), objects weighted by ``mass``."""
+    """Mean (K,) of the columns, with objects weighted by ``mass``."""
     if mass is None:
         return np.asarray(H.sum(axis=0)).ravel() / H.shape[0]
     return np.asarray(H.T @ mass).ravel() / mass.sum()
 
 
 def _balance(H: Any, weights: Weights, mass: Weights) -> Any:
-    """Scale of columns (n, K) that gives them mean degree one."""
+    """Scale of columns (n, K) that makes the mean degree one."""
     root = 1.0 if weights is None else np.sqrt(weights)
     mean = _mean(_scaled(H, root), mass)
     return root / max(float(np.sqrt(mean @ mean)), np.finfo(float).tiny)
@@ -166,9 +166,9 @@ def _balance(H: Any, weights: Weights, mass: Weights) -> Any:
 def factorize(
     kind: Any, columns: Any, k: int, weights: np.ndarray | None = None, mass: Weights = None
 ) -> Factor:
-    """Factor with ``k`` columns from the columns H (n, K) of a sample.
+    """Factor with ``k`` columns, from the columns H (n, K) of a sample.
 
-    ``weights`` (K,) are those of the columns, ``mass`` (n,) those of the objects.
+    ``weights`` (K,) belong to the columns, ``mass`` (n,) to the objects.
     """
     n, regularization = columns.shape[0], kind.regularization
     total = float(n if mass is None else mass.sum())
@@ -195,7 +195,7 @@ def factorize(
 
 
 class Sums(NamedTuple):
-    """Sums over objects that the factor follows from: their number, their columns, and h h' / d."""
+    """Sums over objects that determine the factor: their number, their columns, and h h' / d."""
 
     n: float
     total: np.ndarray
@@ -203,9 +203,9 @@ class Sums(NamedTuple):
 
 
 def refine(factor: Factor, rows: Rows, k: int, past: Sums | None = None) -> tuple[Factor, Sums]:
-    """The factor from sums of dense columns over all rows in place of a sample, in two passes.
+    """The factor from sums of dense columns over all rows instead of a sample, in two passes.
 
-    ``past`` are the sums over earlier batches. A column of the rows holds the weights of the
+    ``past`` are the sums over earlier batches. The rows may have a column with the weights of the
     objects.
     """
     kind, scale, t = factor.kind, factor.scale, factor.kind.regularization
@@ -242,8 +242,8 @@ def refine(factor: Factor, rows: Rows, k: int, past: Sums | None = None) -> tupl
 
 
 class FeatureEvidence:
-    """Kinds of evidence from a sample of objects with features, each made once for all numbers of
-    clusters, so that a fit is the same with and without a search.
+    """Kinds of evidence from a sample of objects with features. Each is made once for all numbers
+    of clusters, so that a fit is the same with and without a search.
     """
 
     def __init__(
@@ -255,7 +255,7 @@ class FeatureEvidence:
         k: Any,
         rng: np.random.Generator,
     ) -> None:
-        self.alone = ensemble is not None  # members that the user chose are the only evidence
+        self.alone = ensemble is not None  # members given by the user are the only evidence
         self.mixtures = MixtureEnsemble() if ensemble is None else ensemble
         most = self.mixtures.max_objects
         self.rows = None
@@ -277,7 +277,7 @@ class FeatureEvidence:
             self.graph = self._graph(1)
 
     def kinds(self, k: int | None) -> dict[str, Any]:
-        """Kinds of evidence for ``k`` clusters, or for any number."""
+        """Kinds of evidence for ``k`` clusters, or (None) for choosing the number."""
         if self.mixtures.members is not None:
             return {"members": MixtureColumns(self.mixtures)}
         if self.graph is not None:
@@ -290,13 +290,13 @@ class FeatureEvidence:
             kinds["cells"] = CellColumns(cells, self.axes, mixtures)
         if k is not None and (families := self._families(k)) is not None:
             kinds["families"] = families
-        if k is None and self.points.shape[1] > 2:  # in the plane cells see the same gaps
+        if k is None and self.points.shape[1] > 2:  # in the plane, cells see the same gaps
             graph = self._graph(max(1, -(-self.points.shape[0] // TUNING.compared)))
             kinds |= {} if graph is None else {"graph": graph}
         return kinds
 
     def _graph(self, step: int) -> GraphColumns | None:
-        """Communities of every ``step``-th object, if the features have one unit."""
+        """Communities of every ``step``-th object, if the features have similar ranges."""
         if not _one_unit(self.points):
             return None
         mass = None if self.mass is None else self.mass[::step]
@@ -312,7 +312,7 @@ class FeatureEvidence:
         return MixtureColumns(families)
 
     def _small_mixtures(self, k: int | None) -> MixtureEnsemble:
-        """Mixtures with no fewer components than clusters, unless their number is given."""
+        """Mixtures with at least as many components as clusters, unless their number is given."""
         low, high = self.mixtures._range(self.mixtures._n_fitted(len(self.stock.Y)))
         if k is not None and self.mixtures.n_clusters is None:
             low, high = max(low, k), max(high, 2 * k)
@@ -323,7 +323,9 @@ class FeatureEvidence:
         return self._made[low, high]  # type: ignore[no-any-return]
 
     def _cells(self) -> ClusteringEnsemble | None:
-        """Cells of complete objects where neighbours spread evenly; None of fewer than half."""
+        """Cells of complete objects with evenly spread neighbours; None if fewer than half are
+        complete.
+        """
         if "cells" not in self._made:
             Y, gaps = self.axes.seen(self.points)
             order = by_radius(Y)
@@ -340,14 +342,14 @@ class FeatureEvidence:
         return self._made["cells"]  # type: ignore[no-any-return]
 
     def member_weights(self, kind: Any) -> np.ndarray | None:
-        """Weights (K,) of the columns of the members that could be fitted."""
+        """Weights (K,) of the columns of successfully fitted members."""
         if self.weights is None:
             return None
         return np.repeat(self.weights[kind.ensemble._fitted], np.diff(kind.offsets))
 
 
 def _one_unit(points: Any) -> bool:
-    """Whether no feature has a far larger range than the others."""
+    """Whether all features have similar ranges."""
     if not is_numpy(points):
         return True
     spread = points.max(axis=0) - points.min(axis=0)
@@ -356,7 +358,7 @@ def _one_unit(points: Any) -> bool:
 
 
 class GivenEvidence:
-    """Membership matrices (n, K) that were given, with the interface of ``FeatureEvidence``."""
+    """Given membership matrices (n, K), with the interface of ``FeatureEvidence``."""
 
     rows = None
 
@@ -374,7 +376,7 @@ class GivenEvidence:
             self.points, self.mass = distinct_sample(H, len(H), rng, mass, k)
 
     def kinds(self, k: int | None) -> dict[str, Any]:
-        """The one kind of evidence there is."""
+        """The only kind of evidence."""
         return {"given": GivenColumns(self.offsets)}
 
     def member_weights(self, kind: Any) -> np.ndarray | None:
@@ -383,14 +385,14 @@ class GivenEvidence:
 
 
 def is_list_of_memberships(X: Any) -> bool:
-    """Whether the evidence is a list or tuple of matrices, not one table of labels."""
+    """Whether the data are a list or tuple of matrices rather than a table of labels."""
     return isinstance(X, (list, tuple)) and len(X) > 0 and all(np.ndim(each) == 2 for each in X)
 
 
 def check_given(
     matrices: Any, partition_weight: ArrayLike | None, offsets: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Membership matrices side by side, where each begins (``offsets`` in the fit), and weights."""
+    """Membership matrices side by side, start of each (``offsets`` in the fit), and weights."""
     checked = [np.asarray(check_memberships(each), dtype=np.float64) for each in matrices]
     if len({len(each) for each in checked}) != 1:
         raise ValueError(

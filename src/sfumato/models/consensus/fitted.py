@@ -1,8 +1,8 @@
-"""What a fitted consensus can do: memberships and a score of new objects, and intervals.
+"""Methods of a fitted consensus: memberships and scores of new objects, intervals, and links.
 
-It honours what the user knows of some objects: the co-association of the chosen evidence gets links
-as edges, its cluster kernel is cut anew, and the pairwise model on that kernel takes must-links,
-cannot-links and labels as its own. All pairs of objects are formed.
+With links or labels, links become edges of the co-association of the chosen evidence, its cluster
+kernel is computed again, and the pairwise model on that kernel takes must-links, cannot-links and
+labels. All pairs of objects are formed.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from ...engine.clusterer import CooccurrenceIntervals
 from ...engine.objects import object_weights
 from ...numerics.label_sweep import brier_score
 from ...numerics.label_table import pair_shares
+from ...numerics.operators import Factored
 from ...similarity.cluster_kernel import ClusterKernel, cluster_kernel
-from ...similarity.operators import Factored
 from . import hard
 from .em import TUNING
 from .evidence import check_given
 from .solutions import Settings, pairwise
 from .solvers import filled
 
-KEPT = 2**27  # bytes of features up to which a fitted model keeps them, for resampling
-MOST_OBJECTS = 5000  # of which all pairs are formed
+KEPT = 2**27  # largest number of bytes of features that a fitted model keeps for resampling
+MOST_OBJECTS = 5000  # largest number of objects whose pairs are formed
 PLACED = 1024  # new objects placed at a time
 
 
 class Constraints(NamedTuple):
-    """Labels of some objects and pairs of rows, as the user gave them."""
+    """Labels of some objects and pairs of rows, as given by the user."""
 
     y: Any = None
     must_link: Any = None
     cannot_link: Any = None
 
     def known(self, X: Any, n_clusters: Any) -> Known:
-        """What they say, checked against each other."""
+        """The constraints, checked against each other."""
         if not isinstance(n_clusters, Integral):
             if self.must_link is not None or self.cannot_link is not None:
                 raise ValueError(
@@ -61,8 +61,8 @@ class Constraints(NamedTuple):
 
 
 class LinkedConsensus(NamedTuple):
-    """The pairwise model on a cluster kernel Z Z' with links, and what new objects are compared
-    with: the table of labels, or the factor of soft evidence and its columns.
+    """The pairwise model on a cluster kernel Z Z' with links, and the data that new objects are
+    compared with: the table of labels, or the factor of soft evidence and its columns.
     """
 
     model: Estimator
@@ -74,7 +74,7 @@ class LinkedConsensus(NamedTuple):
     extra: float
 
     def __call__(self, new: Any) -> np.ndarray:
-        """Memberships (n, k) of new objects, features or a table of labels."""
+        """Memberships (n, k) of new objects, given as features or as a table of labels."""
         n = new.shape[0] if self.table is None else len(new.codes)
         parts = []
         for start in range(0, n, PLACED):
@@ -91,7 +91,7 @@ class LinkedConsensus(NamedTuple):
 def fit_linked(
     estimator: Any, X: Any, constraints: Constraints, settings: Settings, sample_weight: Any
 ) -> LinkedConsensus | None:
-    """The consensus of a fitted ``estimator`` with links and labels; None where there are none."""
+    """The consensus of a fitted ``estimator`` with links and labels; None if there are none."""
     n, k = estimator.memberships_.shape
     known = constraints.known(estimator.memberships_, estimator.n_clusters)
     if known.links is None:
@@ -130,7 +130,7 @@ def fit_linked(
 
 
 class FittedConsensus(CooccurrenceIntervals):
-    """Methods of a consensus that was fitted to labels or to soft evidence."""
+    """Methods of a consensus fitted to labels or to soft evidence."""
 
     _any_library = True  # arrays of every library that follows the array API standard
 
@@ -141,10 +141,10 @@ class FittedConsensus(CooccurrenceIntervals):
 
     @abstractmethod
     def _precomputed(self) -> bool:
-        """Whether the evidence is given, and not made from features."""
+        """Whether the evidence is given rather than made from features."""
 
     def predict_proba(self, X: ArrayLike, *, n_clusters: int | None = None) -> np.ndarray:
-        """Memberships of new objects, labelled by the partitions and placed beside the fitted ones.
+        """Memberships of new objects, from their labels by the partitions.
 
         Parameters
         ----------
@@ -196,9 +196,9 @@ class FittedConsensus(CooccurrenceIntervals):
     def score(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> float:
-        """How well u_i'u_j agrees with the evidence about the objects X: higher is better.
+        """Agreement of u_i'u_j with the evidence about the objects X; higher is better.
 
-        Labelings: minus the Brier score for what the partitions say, pair by pair. Soft evidence:
+        For labelings, minus the Brier score against the partitions, over pairs. For soft evidence,
         minus the misfit of the cluster kernel.
         """
         if self._soft is not None:
@@ -213,10 +213,10 @@ class FittedConsensus(CooccurrenceIntervals):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> Any:
-        """Go on with a batch of new objects.
+        """Update the fit with a batch of new objects.
 
-        The members stay those of the first batch; sums over objects are updated. There is no such
-        method where the evidence are labelings.
+        The members of the first batch are kept; sums over objects are updated. Not available for
+        labelings.
 
         Parameters
         ----------

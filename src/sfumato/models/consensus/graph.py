@@ -5,9 +5,10 @@
                                                     sum_j p_ij = log2 m
     w_ij = p_ij + p_ji - p_ij p_ji                  weights of edges, UMAP's fuzzy union
 
-Partitions of large modularity, from few communities to many, are hard members of the co-association
-(``evidence``). A fitted object has the columns of its own communities; a new one has those of the
-fitted objects around it, with shares that fall with the distance to zero and are continuous in x.
+Partitions with large modularity, from few communities to many, are hard members of the
+co-association (``evidence``). A fitted object has the columns of its communities. A new object has
+those of the nearest fitted objects, with shares that decrease with the distance to zero and are
+continuous in x.
 """
 
 from __future__ import annotations
@@ -29,31 +30,33 @@ from ...numerics.eigen import leading_eigenvectors
 
 
 class Tuning(NamedTuple):
-    """Numbers that steer this evidence."""
+    """Constants of this evidence."""
 
     n_axes: int = 50  # principal axes; on most tables the others are noise
     neighbors: tuple[int, ...] = (10, 15, 25)  # UMAP's default, fewer and more
     n_members: int = 24  # eight for each number of neighbours
-    resolutions: tuple[float, float] = (0.5, 8.0)  # a few communities, or several for each cluster
-    exact: int = 20_000  # objects up to which all distances take seconds
-    n_read: int = 10  # fitted objects that a new one has its columns from
-    same: float = 1e-5  # of the distance to the last of these: nearer objects differ by rounding
-    n_formed: int = 1000  # features up to which their covariance is formed
-    sharpest: float = 1e-3  # s_i at least, of the mean distance to neighbours, as UMAP has it
+    resolutions: tuple[float, float] = (0.5, 8.0)  # from a few communities to several per cluster
+    exact: int = 20_000  # largest number of objects for which all distances take only seconds
+    n_read: int = 10  # number of fitted objects that give a new one its columns
+    same: float = 1e-5  # relative to the distance to the last of these: below is rounding
+    n_formed: int = 1000  # largest number of features whose covariance is formed
+    sharpest: float = 1e-3  # smallest s_i, relative to the mean distance to neighbours, as in UMAP
 
 
 TUNING = Tuning()
 
 
 class GraphColumns(NamedTuple):
-    """Communities ``labels`` (n, m) of objects at ``known`` = (x - shift) projection (n, q)."""
+    """Communities ``labels`` (n, m) of objects with coordinates ``known`` = (x - shift) projection
+    (n, q).
+    """
 
     shift: np.ndarray
     projection: np.ndarray
     known: np.ndarray
     labels: np.ndarray
     offsets: np.ndarray
-    regularization: float = 0.02  # as for posteriors: communities overlap as these do
+    regularization: float = 0.02  # as for posteriors, since communities overlap in the same way
     on_host: bool = True
 
     def __call__(self, block: Any) -> sp.csr_array:
@@ -67,13 +70,14 @@ class GraphColumns(NamedTuple):
         return ((block - self.shift) @ self.projection).astype(np.float32)
 
     def _shares(self, Y: np.ndarray) -> sp.csr_array:
-        """Shares (b, n) of the fitted objects, of a fitted one only its own.
+        """Shares (b, n) of the fitted objects for each new one; a fitted object has only itself.
 
-        (R - d) / d with the distance R to the first one that has none (Franke and Little).
+        They are (R - d) / d with the distance R to the first object without a share (Franke and
+        Little).
         """
         m = min(TUNING.n_read + 1, len(self.known))
         index = NearestNeighbors(algorithm="brute").fit(self.known).kneighbors(Y, m)[1]
-        # Distances from matrix products do not vanish where they should.
+        # Distances from matrix products are not exactly zero for equal rows.
         d = np.sqrt(np.sum(np.square(Y[:, None, :] - self.known[index]), axis=2, dtype=np.float64))
         end = d.max(axis=1, keepdims=True)
         same = d <= TUNING.same * end
@@ -92,10 +96,11 @@ class GraphColumns(NamedTuple):
 
 
 def fit_graph(X: Any, rng: np.random.Generator, weights: Weights = None) -> GraphColumns | None:
-    """Communities of objects, None where values are missing or fewer than three differ.
+    """Communities of the objects; None if values are missing or fewer than three objects differ.
 
-    Of more than ``TUNING.exact`` objects neighbours are found by faiss, or a sample is taken. Equal
-    rows are one object: it counts once as a neighbour, by its joint weight in the modularity.
+    With more than ``TUNING.exact`` objects, neighbours are found by faiss, or a sample is taken.
+    Equal rows are one object, which counts once as a neighbour and with its total weight in the
+    modularity.
     """
     if has_holes(Rows(X)):
         return None
@@ -115,14 +120,14 @@ def fit_graph(X: Any, rng: np.random.Generator, weights: Weights = None) -> Grap
 
 
 def _members(Y: np.ndarray, mass: Weights, rng: np.random.Generator) -> np.ndarray:
-    """Communities (n, m) of each object at resolutions that are even on a log scale."""
+    """Communities (n, m) of each object, at resolutions evenly spaced on a log scale."""
     m = TUNING.n_members
     distance, index = _neighbours(Y, min(max(TUNING.neighbors), len(Y) - 1))
     index = index.astype(np.int32)  # half the memory
     graphs = [_graph(distance[:, :count], index[:, :count]) for count in TUNING.neighbors]
     low, high = TUNING.resolutions
     resolutions = low * (high / low) ** ((np.arange(m) + rng.random(m)) / m)
-    # The greatest first, which take longest, so that no thread waits for the last.
+    # Largest first, since these take longest and threads should finish together.
     jobs = [
         (graphs[i % len(graphs)], resolutions[i], int(rng.integers(2**63)), mass) for i in range(m)
     ][::-1]
@@ -142,19 +147,19 @@ def _neighbours(Y: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
     faiss = import_module("faiss")
     n_lists = int(4 * np.sqrt(n))
     search = faiss.IndexIVFFlat(faiss.IndexFlatL2(q), q, n_lists)
-    # With these .97 of the neighbours of a million objects are found, in the time of 98 % fewer
-    # distances; further rounds of k-means do not change that.
+    # These settings find .97 of the neighbours of a million objects with 2 % of the distances; more
+    # rounds of k-means do not change that.
     search.nprobe, search.cp.niter, search.cp.min_points_per_centroid = 16, 10, 1
     search.train(Y[:: max(1, n // (50 * n_lists))])
     search.add(Y)
     squares, index = np.empty((n, m + 1), dtype=np.float32), np.empty((n, m + 1), dtype=np.int64)
-    for low in range(0, n, 2**14):  # in parts, between which signals are heard
+    for low in range(0, n, 2**14):  # in parts, so that signals are noticed in between
         part = slice(low, low + 2**14)
         squares[part], index[part] = search.search(Y[part], m + 1)
-    alone = np.flatnonzero(index[:, -1] < 0)  # in lists that hold too few
+    alone = np.flatnonzero(index[:, -1] < 0)  # found too few neighbours in the searched lists
     if alone.size:
         squares[alone], index[alone] = faiss.knn(Y[alone], Y, m + 1)
-    # Where copies come first, the object itself may be missing: then the last is left out.
+    # If there are copies, the object itself may not be listed: then the last one is dropped.
     others = index != np.arange(n)[:, None]
     others[others.all(axis=1), -1] = False
     squares, index = squares[others].reshape(n, m), index[others].reshape(n, m)
@@ -162,7 +167,7 @@ def _neighbours(Y: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _graph(distance: np.ndarray, index: np.ndarray) -> sp.csr_array:
-    """Weights (n, n) of edges."""
+    """Weights (n, n) of the edges."""
     P = _rows(Rows(distance).map(_strengths), index, len(index))
     P.sort_indices()
     T = P.T.tocsr()
@@ -170,12 +175,13 @@ def _graph(distance: np.ndarray, index: np.ndarray) -> sp.csr_array:
 
 
 def _strengths(distance: np.ndarray) -> np.ndarray:
-    """p (b, m) of the neighbours from their distances, ascending."""
+    """Strengths p (b, m) of the neighbours, from ascending distances."""
     excess = distance.astype(np.float64) - distance[:, :1]
     target, mean = np.log2(distance.shape[1]), distance.mean(axis=1, dtype=np.float64)[:, None]
     most = 1.0 / (TUNING.sharpest * np.where(mean > 0, mean, np.inf))
     sharp = np.zeros_like(most)  # 1 / s
-    # The sum of p is convex in 1 / s: Newton's steps from zero approach the root from one side.
+    # The sum of p is convex in 1 / s, so Newton's method from zero approaches the root from one
+    # side.
     for _ in range(50):
         p = np.exp(-sharp * excess)
         slope = np.sum(p * excess, axis=1, keepdims=True)
@@ -188,7 +194,7 @@ def _strengths(distance: np.ndarray) -> np.ndarray:
 
 
 def _principal_axes(X: Any, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
-    """The mean (p,) and leading principal axes (p, q), over the deviation along the first."""
+    """The mean (p,), and leading principal axes (p, q) divided by the deviation along the first."""
     step = -(-X.shape[0] // TUNING.exact)
     X, own = X[::step], np.ones(X.shape[0]) if weights is None else weights
     share = own[::step] / own[::step].sum()

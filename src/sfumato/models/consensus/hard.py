@@ -1,13 +1,12 @@
-"""Consensus of hard labelings: from labels or an ensemble to a table, from the table to a solution,
-and warnings where the evidence does not support the clusters.
+"""Consensus of hard labelings: from an ensemble to a table of labels, to a solution and warnings.
 
 The number of clusters is that with the largest score,
 
-    (relative eigengap less the misfit) times the mean adjusted Rand index of the clusters to the
+    (relative eigengap reduced by the misfit) times the mean adjusted Rand index of clusters and
     partitions:
 
-clusters that stand apart and that the partitions agree with. Few coarse partitions leave parts that
-none of them joins: two such parts stand apart as well as five, but say less.
+such clusters are separate, and the partitions agree with them. A few coarse partitions leave parts
+that none of them joins: two such parts are as separate as five, but say less.
 """
 
 from __future__ import annotations
@@ -39,16 +38,16 @@ from .solutions import Settings
 from .solvers import LINKAGES, solve
 
 COMPARED = 2000  # objects on which clusters and partitions are compared
-FEW = 5  # partitions below which a bootstrap over them is not to be trusted
+FEW = 5  # fewest partitions for a reliable bootstrap
 CRISP = 0.95  # mean largest membership that data without clusters do not reach
-LOCAL = 0.5  # eigenvalues above are compared with the next: fine partitions make the two close
-FAINT = 0.25  # relative gap after an eigenvalue below which there is no cluster
+LOCAL = 0.5  # eigenvalues above are compared with the next: fine partitions bring them close
+FAINT = 0.25  # smallest relative gap after an eigenvalue that indicates a cluster
 
 
 def decided(table: tables.Table) -> tables.Table:
-    """The table without partitions beyond the largest set of objects that some saw together.
+    """The table without partitions that share no object with the largest connected set.
 
-    Averaged over all ways to relate the others to these, they are equal in all clusters.
+    Nothing relates the other sets of objects to this one, so their partitions are left out.
     """
     if not tables.has_gaps(table):
         return table
@@ -60,16 +59,15 @@ def decided(table: tables.Table) -> tables.Table:
         return table
     warn(
         f"the objects fall into {int((sizes > 0).sum())} sets that no partition saw together: "
-        "nothing says how clusters of one set relate to those of another, so that only those of "
-        "the largest set are decided; fit each by itself, or add partitions that see some objects "
-        "of several"
+        "only the largest set is clustered, since nothing relates clusters of different sets; fit "
+        "each set separately, or add partitions that see objects of several sets"
     )
     kept = seen[together == np.argmax(sizes)].any(axis=0)
     return tables.reweight(table, table.weights * kept)
 
 
 def doubt_of(solution: Any, table: tables.Table) -> str | None:
-    """What to warn of where eigenvalues of the co-association do not single out k clusters."""
+    """Text of a warning if eigenvalues of the co-association do not single out k clusters."""
     values, level = getattr(solution, "eigenvalues", np.ones(1)), tables.chance_level(table)
     k = len(values)
     if k < 2:
@@ -108,7 +106,7 @@ def doubt_of(solution: Any, table: tables.Table) -> str | None:
 
 
 class HardConsensus(NamedTuple):
-    """A solution, how it was asked for, and the numbers of clusters tried with their scores."""
+    """A solution, its settings, and the numbers of clusters tried with their scores."""
 
     solution: Any
     consensus: Any
@@ -118,7 +116,7 @@ class HardConsensus(NamedTuple):
     objects: Objects = Objects(0)
 
     def spread(self, table: tables.Table, memberships: np.ndarray) -> np.ndarray:
-        """Memberships (n, k) of the rows of a table from those of the objects."""
+        """Memberships (n, k) of the rows of a table, from those of the objects."""
         group = self.objects.group
         if group is None:
             return memberships
@@ -136,15 +134,15 @@ def accumulate(
     sample_weight: ArrayLike | None,
     rng: np.random.Generator,
 ) -> tuple[Coassociation, np.dtype, Objects]:
-    """Co-association of labelings, given or made of features, type of memberships, and objects."""
+    """Co-association of given or made labelings, dtype of the memberships, and objects."""
     if model._precomputed():
         C = coassociation(X, partition_weight)
         C = Coassociation(decided(C.table), C.categories)
         _check_feature_names(model, X, reset=True)
         model.n_features_in_ = C.table.codes.shape[1]
         weights = object_weights(sample_weight, C)
-        # Copies are one object, so that weights and copies give the same numbers; not where hardly
-        # more objects than clusters would be left.
+        # Copies are one object, so that weights and copies give the same result, unless that leaves
+        # hardly more objects than clusters.
         given = isinstance(model.n_clusters, Integral)
         most = model.n_clusters if given else model.max_clusters
         return C, np.dtype(np.float64), objects_of(C.table.codes, weights, most + 1)
@@ -178,7 +176,7 @@ def accumulate(
 
 
 def _of_objects(table: tables.Table, objects: Objects) -> tables.Table:
-    """The table of the objects, with their weights, from that of the rows."""
+    """Table of the objects with their weights, from that of the rows."""
     if objects.group is not None:
         table = table.objects(objects.first())
     return table._replace(mass=objects.weights)
@@ -187,7 +185,7 @@ def _of_objects(table: tables.Table, objects: Objects) -> tables.Table:
 def fit_hard(
     model: Estimator, C: Coassociation, settings: Settings, objects: Objects
 ) -> HardConsensus:
-    """The solution for the number of clusters asked for, or for the best one."""
+    """The solution for the given number of clusters, or for the best one."""
     table, k, candidates, scores = _of_objects(C.table, objects), model.n_clusters, None, None
     if table.coverage.max() <= 0:
         raise ValueError(
@@ -196,7 +194,7 @@ def fit_hard(
     seen = int(np.count_nonzero(table.coverage))
     if isinstance(k, Integral):
         check_n_clusters(k, seen)
-    elif seen == 1:  # no number of clusters is left to choose
+    elif seen == 1:  # there is no number of clusters to choose
         k, candidates, scores = 1, np.ones(1, dtype=int), np.zeros(1)
     else:
         with warnings.catch_warnings():
@@ -216,8 +214,8 @@ def fit_hard(
     if model.consensus in LINKAGES and tables.has_unseen_pairs(table):
         warn(
             "some pairs of objects were seen together by no partition: "
-            f"consensus={model.consensus!r} takes the mean of all other pairs for them; "
-            "consensus='cluster-kernel' leaves them open"
+            f"consensus={model.consensus!r} uses the mean of all other pairs for them; "
+            "consensus='cluster-kernel' treats them as missing"
         )
     if (doubt := doubt_of(solution, table)) is not None:
         warn(doubt)
@@ -227,10 +225,10 @@ def fit_hard(
 def choose(
     consensus: Any, table: tables.Table, asked: Any, largest: int, settings: Settings
 ) -> tuple[int, np.ndarray, np.ndarray, bool]:
-    """Number of clusters, the numbers tried, their scores, and whether noise has such gaps.
+    """Number of clusters, the numbers tried, their scores, and whether the gaps are those of noise.
 
-    ``asked`` are the numbers, or "auto" for 2, ..., ``largest``, and twice as many while the best
-    number is the largest one tried.
+    ``asked`` are the numbers, or "auto" for 2, ..., ``largest``, doubled as long as the best number
+    is the largest one tried.
     """
     n = len(table.codes)
     if not isinstance(asked, str):
@@ -257,21 +255,21 @@ def _choose(
     for i, gap, labels in readings:
         gaps[i] = gap
         scores[i] = gap * criteria.mean_agreement(given, labels[::step], table.weights, mass)
-    # Gaps of noise are small; whether clusters agree with the partitions says nothing of it.
+    # Noise has small gaps, which agreement between clusters and partitions does not reveal.
     chance = bool(gaps.max() < noise_level(table.total))
     return int(candidates[np.argmax(scores)]), candidates, scores, chance
 
 
 def _read(table: tables.Table, candidates: np.ndarray) -> Iterator[tuple[int, float, np.ndarray]]:
-    """For every number of clusters with a gap: its place, the eigengap of the normalised
-    co-association less the misfit, and labels (n,).
+    """For every number of clusters with a gap: its position, the eigengap of the normalised
+    co-association reduced by the misfit, and labels (n,).
     """
     spectrum, _ = tables.spectrum(table, min(int(candidates[-1]), len(table.codes)))
     following = spectrum.following if np.isfinite(spectrum.following) else 0.0
     gaps = criteria.eigengap(np.append(spectrum.values, following))
     mass, root = table.root**2, table.root[:, None]
     for i, k in enumerate(candidates):
-        # Few objects have fewer eigenvalues than there are candidates, which then have no gap.
+        # With few objects there are fewer eigenvalues than candidates; the rest have no gap.
         if 2 <= k <= len(gaps):
             Z = spectrum.vectors[:, :k]
             Z = Z / np.maximum(np.linalg.norm(Z, axis=1), 1e-150)[:, None]
@@ -283,7 +281,7 @@ def _read(table: tables.Table, candidates: np.ndarray) -> Iterator[tuple[int, fl
 def _completed(
     table: tables.Table, candidates: np.ndarray, settings: Settings
 ) -> Iterator[tuple[int, float, np.ndarray]]:
-    """The same where pairs were never seen: these are filled in for each number of clusters."""
+    """The same if some pairs were never seen; these are filled in for each number of clusters."""
     for i, k in enumerate(candidates):
         if k <= np.count_nonzero(table.coverage):  # no more clusters than objects with a label
             found = solve("cluster-kernel", table, int(k), settings._replace(n_init=1))
@@ -293,9 +291,9 @@ def _completed(
 
 
 def uniform_where_unseen(table: tables.Table, memberships: np.ndarray) -> np.ndarray:
-    """Memberships with uniform ones, and a warning, where no partition saw an object.
+    """Memberships, made uniform (with a warning) for objects that no partition saw.
 
-    Uniform, too, are those of sets that are left undecided, which ``decided`` has warned of.
+    Sets left undecided are uniform as well; ``decided`` has warned about them.
     """
     unseen = table.coverage <= 0
     if not unseen.any():
@@ -318,7 +316,7 @@ def draws(
     if m < FEW:
         warn(
             f"resampling {m} partition{'s' if m > 1 else ''} says little about how much "
-            f"memberships could move: give at least {FEW}"
+            f"memberships vary: give at least {FEW}"
         )
     k, once = memberships.shape[1], fitted.settings._replace(n_init=1)
     few = _of_objects(table, fitted.objects)
@@ -328,7 +326,7 @@ def draws(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EvidenceWarning)
             resampled = tables.reweight(few, table.weights * counts)
-            if not (resampled.coverage > 0).any():  # no partition that was drawn saw an object
+            if not (resampled.coverage > 0).any():  # no drawn partition saw an object
                 yield np.full_like(memberships, 1.0 / k)
                 continue
             solution = solve(fitted.consensus, resampled, k, once, start)

@@ -1,6 +1,6 @@
-"""Consensus functions that read an ensemble as a hypergraph, its clusters as hyperedges.
+"""Consensus functions that treat an ensemble as a hypergraph with clusters as hyperedges.
 
-H (n, c) says which object stands in which cluster, w_e is the weight of the partition of a cluster.
+H (n, c) says which object is in which cluster; w_e is the weight of the partition of cluster e.
 
     CSPA   graph of objects, S = H diag(w) H', cut into k
     HGPA   hypergraph cut into k, by the normalised Laplacian of a hypergraph: H diag(w / |e|) H'
@@ -26,8 +26,7 @@ from ...numerics import kmeans, simplex
 from ...numerics.distances import unit_rows
 from ...numerics.eigen import leading_eigenvectors
 from ...numerics.label_table import Table
-from ...numerics.operators import normalized_operator
-from ...similarity.operators import Factored
+from ...numerics.operators import Factored, normalized_operator
 from ..pairwise.estimator import Settings
 from .solutions import run_at_once
 
@@ -40,7 +39,7 @@ def by_hypergraph(name: str, table: Table, k: int, settings: Settings) -> Any:
 
 
 def incidence(table: Table) -> sp.csr_array:
-    """H (n, c), times the roots of the weights of the partitions; unseen objects have none."""
+    """H (n, c) times root weights of the partitions; zero rows for unseen objects."""
     columns = table.columns()
     n, m = columns.shape
     root = np.sqrt(table.column_weight)[columns]
@@ -51,7 +50,7 @@ def incidence(table: Table) -> sp.csr_array:
 
 
 class ByCut:
-    """CSPA, HGPA and HBGF: a normalised cut of a graph whose similarity is B B'."""
+    """CSPA, HGPA and HBGF: a normalised cut of a graph with similarity B B'."""
 
     def __init__(self, name: str, table: Table, k: int, settings: Settings) -> None:
         H = incidence(table)
@@ -74,12 +73,12 @@ class ByCut:
         self.memberships, self.run = self._read(Z), run_at_once(float(model.inertia_))
 
     def _read(self, Z: np.ndarray) -> np.ndarray:
-        """Memberships (n, k): the nearest center has the largest."""
+        """Memberships (n, k), largest for the nearest center."""
         distances = kmeans.squared_distances(Z, self.centers)
         return simplex.normalize(kmeans.memberships(distances, self.width, Z.shape[1]))
 
     def place(self, new: Table) -> np.ndarray:
-        """Memberships of new objects, by the clusters in which they stand."""
+        """Memberships of new objects, from the clusters that they are in."""
         return self._read(unit_rows((incidence(new) * self.scale[None, :]) @ self.projection))
 
 
@@ -110,12 +109,12 @@ class ByClusters:
         return simplex.normalize(association)
 
     def place(self, new: Table) -> np.ndarray:
-        """Memberships of new objects, by the groups of clusters in which they stand."""
+        """Memberships of new objects, from the groups of the clusters that they are in."""
         return self._read((incidence(new)[:, self.used] != 0).astype(np.float64))
 
 
 def jaccard(D: Any) -> np.ndarray:
-    """Objects in both over objects in either, (c, c), of the columns of a 0/1 matrix (n, c)."""
+    """Jaccard indices (c, c) of the columns of a 0/1 matrix (n, c)."""
     both = (D.T @ D).toarray()
     sizes = both.diagonal()
     return both / np.maximum(sizes[:, None] + sizes - both, 1.0)

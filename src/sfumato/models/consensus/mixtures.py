@@ -30,37 +30,36 @@ from .ensemble import Failure, fit_weighted, range_of, sound
 
 
 class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Soft partitions (n, K) of the objects: the posteriors of many small Gaussian mixtures, side
-    by side.
+    """Soft partitions (n, K) of the objects: posteriors of many small Gaussian mixtures, side by
+    side.
 
     Each mixture has full covariances and its own number of components, and is fitted from one start
-    to its own nine tenths of a sample. Two components that overlap pass similarity on to each
-    other, two that only touch do not. Mixtures work on whitened principal axes, so that units do
-    not matter.
+    to a random nine tenths of a sample. Overlapping components make their objects similar;
+    components that only touch do not. Mixtures use whitened principal axes, so units do not matter.
 
     Parameters
     ----------
     n_members : int
-        Mixtures.
+        Number of mixtures.
     n_clusters : int, (low, high) or None
-        Components of a mixture, drawn anew for each from the range; None means from sqrt(s)/2 to
-        sqrt(s), s the number of objects that it is fitted to.
+        Number of components of a mixture, or a range to draw it from; None means from sqrt(s)/2 to
+        sqrt(s) for s fitted objects.
     n_axes : int
-        Principal axes that the mixtures work on, where there are more features.
+        Number of principal axes to use if there are more features.
     max_objects : int
-        Size of the sample that all mixtures are fitted to at most.
+        Largest size of the sample that all mixtures are fitted to.
     members : list of estimators or None
-        Fitted, one each, in place of the mixtures: their ``predict_proba`` where they have it, else
-        their labels, one-hot (``predict``, or that of the nearest fitted object; -1 is not seen).
-        They are given the features as they are. ``random_state`` is set where theirs is None.
+        Estimators to use instead of mixtures. They give memberships by ``predict_proba``, or
+        one-hot labels (by ``predict``, or of the nearest fitted object; -1 means not seen). They
+        get the features unchanged. ``random_state`` is set if theirs is None.
     random_state : int, Generator, RandomState or None
 
     Attributes
     ----------
     members_ : Mixtures, or Members if ``members``
-        Coefficients of all components, and where the columns of each mixture begin.
+        Coefficients of all components, and the start of the columns of each mixture.
     axes_ : Axes
-        The coordinates that the mixtures work in, unless ``members``.
+        Coordinates of the mixtures; not with ``members``.
     failures_ : list of (algorithm, message)
         Members that could not be fitted.
 
@@ -124,10 +123,10 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
-            Values may be missing (NaN) in a dense array: mixtures integrate them out.
+            Values may be missing (NaN) in a dense array; mixtures integrate them out.
         y : ignored
         sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object, 0 as its absence.
+            A weight of w counts as w copies of the object.
 
         Returns
         -------
@@ -149,7 +148,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self
 
     def _fit_members(self, points: Array, rng: np.random.Generator, mass: Weights = None) -> None:
-        """Fit the estimators that were given."""
+        """Fit the given estimators."""
         check_members(self.members)
         n = points.shape[0]
         if more := sorted({type(each).__name__ for each in self.members if lowered(each, n)}):
@@ -170,22 +169,22 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._keep(self._sound(results), axes)
 
     def _n_fitted(self, n: int) -> int:
-        """Objects that a mixture is fitted to, out of a sample of ``n``."""
+        """Number of objects that a mixture is fitted to, for a sample of ``n``."""
         return max(1, min(TUNING.most, math.ceil(TUNING.share * n)))
 
     def _keep(self, mixtures: list[np.ndarray], axes: Axes) -> None:
-        """Publish mixtures, each as its coefficients (k, q)."""
+        """Publish mixtures, each given by coefficients (k, q)."""
         self.axes_ = axes
         self.members_ = join(mixtures, axes.projection.shape[1])
 
     def _sound(self, results: list[Any]) -> list[Any]:
-        """The members that could be fitted; the others are named in ``failures_``."""
+        """The members that could be fitted; the others are recorded in ``failures_``."""
         self._fitted = [i for i, each in enumerate(results) if not isinstance(each, Failure)]
         kept, self.failures_ = sound(results, "mixtures" if self.members is None else "members")
         return kept
 
     def _range(self, n: int) -> tuple[int, int]:
-        """Smallest and largest number of components of a mixture fitted to ``n`` objects."""
+        """Smallest and largest number of components of a mixture of ``n`` objects."""
         given = self.n_clusters
         if given is None:
             high = max(2, math.isqrt(n))
@@ -194,7 +193,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return min(low, n), min(high, n)
 
     def transform(self, X: Array) -> np.ndarray:
-        """Posteriors (n_new, K) of new objects: the columns of every mixture sum to one.
+        """Posteriors (n_new, K) of new objects; the columns of every mixture sum to one.
 
         Parameters
         ----------
@@ -213,7 +212,8 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def partitions(self, X: Array) -> list[np.ndarray]:
         """The same posteriors as a list of membership matrices, one per mixture.
 
-        A consensus takes them: ``EvidenceAccumulation(3, ensemble="precomputed").fit(...)``.
+        They can be passed to a consensus: ``EvidenceAccumulation(3,
+        ensemble="precomputed").fit(...)``.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 
 class Soft(NamedTuple):
-    """A fitted estimator with memberships of its own."""
+    """A fitted estimator with memberships."""
 
     estimator: Estimator
     width: int
@@ -265,9 +265,9 @@ class Soft(NamedTuple):
 
 
 class Hard(NamedTuple):
-    """A fitted estimator with labels: those it predicts, or that of the nearest fitted object.
+    """A fitted estimator with labels: predicted, or those of the nearest fitted object.
 
-    A label that is not among ``names``, such as -1 for noise, is a row of zeros: not seen.
+    Labels that are not in ``names``, such as -1 for noise, give a row of zeros (not seen).
     """
 
     estimator: Estimator
@@ -296,7 +296,7 @@ class Members(NamedTuple):
 
     @property
     def offsets(self) -> np.ndarray:
-        """Where the columns of each member begin, (m + 1,)."""
+        """Start of the columns of each member, (m + 1,)."""
         return np.cumsum([0, *(each.width for each in self.members)])
 
     def columns(self, block: Any) -> np.ndarray:
@@ -305,7 +305,7 @@ class Members(NamedTuple):
 
 
 def check_members(members: Any) -> None:
-    """Refuse what cannot be a list of members."""
+    """Refuse anything but a list of estimators."""
     if not isinstance(members, (list, tuple)) or not members:
         raise ValueError(f"members must be a list of at least one estimator, got {members!r}")
     for each in members:
@@ -319,7 +319,7 @@ def check_members(members: Any) -> None:
 
 
 def lowered(estimator: Estimator, n_objects: int) -> dict[str, int]:
-    """Numbers of clusters beyond that of the objects, lowered to it."""
+    """Numbers of clusters above the number of objects, lowered to it."""
     own = estimator.get_params() if hasattr(estimator, "get_params") else {}
     return {
         name: n_objects
@@ -329,9 +329,9 @@ def lowered(estimator: Estimator, n_objects: int) -> dict[str, int]:
 
 
 def fit_member(X: Array, estimator: Estimator, weights: Weights, seed: int) -> Any:
-    """A member fitted to objects (s, p), or why it failed: the others go on.
+    """A member fitted to objects (s, p), or a ``Failure``, so that the others continue.
 
-    What a member warns of, such as a number of clusters of its own, is no answer to the user.
+    Warnings of a member, for example about its number of clusters, do not concern the user.
     """
     try:
         with warnings.catch_warnings():

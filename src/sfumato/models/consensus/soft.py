@@ -5,26 +5,25 @@
     families    mixtures of k, 1.5 k and 2 k Gaussians         ellipses; few objects, many features
     graph       communities of the neighbour graph             many features, in their own scale
 
-The graph is the evidence of many objects with more features than mixtures see, the others of
-everything else; it also helps to find the number of clusters there. Each kind a has a cluster
-kernel Z_a Z_a' of rank k and memberships U_a. Two numbers choose between them:
+For many objects with more features than mixtures use, the graph is the only evidence; otherwise it
+only helps to find the number of clusters. Each kind a has a cluster kernel Z_a Z_a' of rank k and
+memberships U_a. Two numbers choose between them:
 
     E_ab = |Z_b Z_b' - U_a U_a'|^2 / |Z_b Z_b'|^2        what a leaves of the kernel of kind b
     I_a  = (H(mean of u_i) - mean of H(u_i)) / log k     information of the memberships
 
-with H the entropy. The answer is that of the kind with the smallest mean of E_ab over the other
-kinds, divided by I_a: it says much, and the others agree. A cut that takes off a few objects,
-however crisp, has little information, and so have vague memberships.
+with the entropy H. The answer is that of the kind with the smallest mean of E_ab over the other
+kinds, divided by I_a: it is informative, and the others agree with it. Splitting off a few objects
+gives little information, however crisp the split is, and so do vague memberships.
 
-Every object, fitted or new, is read against the k x k sums of the pairwise model on Z Z':
+The pairwise model on Z Z' gives memberships of the sample. Those of every object, fitted or new,
+are then read from its row of Z (see ``Reader``).
 
-    min over the simplex of  (a^2 / 2) u'S u - a (M'z)'u ,     S = U'U ,  M = Z'U
-
-The number of clusters is that with the largest mean, over mixtures, cells and the graph (of more
-than two features in one unit), of the relative eigengap times (1 - 10 E_aa). Families are made for
-a number: they always see it. There is one
-cluster where the mean is no larger than in noise. A number that leaves a cluster far smaller than
-the others has cut off strays and does not count.
+The number of clusters is that with the largest mean, over mixtures, cells and the graph (for more
+than two features with similar ranges), of the relative eigengap times (1 - 10 E_aa). Families are
+fitted for a given number and always support it, so they do not take part. If the mean is no larger
+than for noise, the answer is one cluster. Numbers with a cluster far smaller than the others have
+split off strays and do not count.
 """
 
 from __future__ import annotations
@@ -53,10 +52,10 @@ from .evidence import Factor, Sums, factorize, refine
 
 
 class Reader(NamedTuple):
-    """How memberships are read off rows of the factor: the directions (k, k) of the clusters.
+    """How memberships follow from rows of the factor: the directions (k, k) of the clusters.
 
-    Rows z of the factor have length one, so that their products are the cosines of memberships, and
-    every object, fitted or new, is read along k orthogonal directions:
+    Rows z of the factor have length one, so their products are cosines between memberships. Every
+    object, fitted or new, is projected on k orthogonal directions:
 
         u = max(z R, 0) / sum max(z R, 0) ,     R = P Q'  from the singular vectors of  Z'U = P s Q'
     """
@@ -71,11 +70,11 @@ class Reader(NamedTuple):
         return simplex.normalize(namespace(U).clip(U, min=0.0))
 
     def __call__(self, Z: Any) -> Any:
-        """Memberships (n, k) of rows of the factor.
+        """Memberships (n, k) from rows of the factor, softened by the misfit.
 
         The misfit e, the share of the squared kernel that memberships do not express, is spread
-        over all clusters: (1 - e) u + e / k. Without it, strongly overlapping clusters are told
-        with too much confidence; labels stay as they are.
+        over all clusters: (1 - e) u + e / k. Without this, memberships in strongly overlapping
+        clusters are too confident; labels do not change.
         """
         U = self.plain(Z)
         doubt = min(self.misfit, 1.0)
@@ -85,9 +84,9 @@ class Reader(NamedTuple):
 def fit_reader(
     Z: np.ndarray, settings: Settings, start: np.ndarray | None = None, mass: Weights = None
 ) -> Reader:
-    """The pairwise model on Z Z', from memberships ``start`` (n, k), with weights ``mass`` (n,)."""
+    """The pairwise model on Z Z', from ``start`` (n, k), for objects of weight ``mass`` (n,)."""
     n, k = Z.shape
-    # Objects that are alone in their clusters fix the scale by their own entries only.
+    # If objects are alone in their clusters, only their diagonal entries fix the scale.
     run = run_of_factor(Z, settings, n > k, start, mass)
     U = simplex.normalize(run.state.U[:, 0])
     P, _, Q = np.linalg.svd(Z.T @ (U if mass is None else mass[:, None] * U))
@@ -97,20 +96,20 @@ def fit_reader(
 
 
 class Candidate(NamedTuple):
-    """One kind of evidence with memberships in k clusters."""
+    """One kind of evidence with its memberships in k clusters."""
 
     evidence: str
     factor: Factor
     reader: Reader
 
     def __call__(self, block: Any) -> Any:
-        """Memberships (b, k) of a block of objects, where these are."""
+        """Memberships (b, k) of a block of objects, on their device."""
         U = self.reader(self.factor(block))
         return U if is_numpy(block) else namespace(block).astype(U, block.dtype)
 
 
 class SoftConsensus(NamedTuple):
-    """A fitted consensus of soft evidence: the candidate chosen, the evidence, what was asked."""
+    """A fitted consensus of soft evidence: the chosen candidate, the evidence and the settings."""
 
     chosen: Candidate
     points: Any
@@ -120,7 +119,7 @@ class SoftConsensus(NamedTuple):
     sums: Sums | None = None
 
     def __call__(self, block: Any) -> np.ndarray:
-        """Memberships (b, k) of a block of objects; of one that nothing is known of, the mean."""
+        """Memberships (b, k) of a block; objects without any value get the mean."""
         U, empty = self.chosen(block), empty_rows(block)
         if empty is not None:
             U[empty] = np.average(self.chosen(self.points), axis=0, weights=self.mass)
@@ -128,7 +127,7 @@ class SoftConsensus(NamedTuple):
 
     @property
     def score(self) -> float:
-        """Eigengap of the evidence less its misfit; 0 for one cluster."""
+        """Eigengap of the evidence reduced by its misfit; 0 for one cluster."""
         values = self.chosen.factor.values
         gap = 0.0 if len(values) < 3 else eigengap(values)[-1]
         return float(penalized_eigengap(gap, self.chosen.reader.misfit))
@@ -147,7 +146,9 @@ class SoftConsensus(NamedTuple):
         return misfit_of_sums(*rows.sum(sums))
 
     def absorb(self, rows: Rows) -> SoftConsensus:
-        """The consensus with a further batch in its sums; members and objects compared stay."""
+        """The consensus with a further batch in its sums; members and compared objects do not
+        change.
+        """
         if self.chosen.factor.kind.on_host or self.chosen.evidence == "given":
             return self
         k = len(self.chosen.factor.constant)
@@ -170,7 +171,7 @@ class SoftConsensus(NamedTuple):
 
 
 def fit_soft(evidence: Any, k: int, settings: Settings, rng: np.random.Generator) -> SoftConsensus:
-    """Memberships by the kind of evidence that describes all of it best; then from all rows."""
+    """Memberships by the kind of evidence that the others agree with most, from all rows."""
     points, mass = evidence.points, evidence.mass
     kinds = evidence.kinds(k)
     step = max(1, -(-points.shape[0] // TUNING.compared))
@@ -193,7 +194,7 @@ def fit_soft(evidence: Any, k: int, settings: Settings, rng: np.random.Generator
 
 
 def _most_agreeing(candidates: list[tuple[Candidate, np.ndarray]], mass: Weights) -> Candidate:
-    """The candidate with the smallest mean misfit to the other kinds for its information."""
+    """The candidate with the smallest mean misfit to the other kinds, over its information."""
     if len(candidates) == 1:
         return candidates[0][0]
     root = 1.0 if mass is None else np.sqrt(mass)[:, None]
@@ -206,14 +207,14 @@ def _most_agreeing(candidates: list[tuple[Candidate, np.ndarray]], mass: Weights
 
 
 def _information(U: np.ndarray, mass: Weights) -> float:
-    """Mutual information of objects and clusters, as a share of the largest possible."""
+    """Mutual information of objects and clusters, as a share of the largest possible value."""
     mean = np.average(U, axis=0, weights=mass)
     within = np.average(entropy(U), weights=mass)
     return float(entropy(mean[None])[0] - within) / float(np.log(U.shape[1]))
 
 
 def _several(rows: Rows, rng: np.random.Generator) -> Rows:
-    """The rows, or some of them where they are very many."""
+    """The rows, or a sample if there are very many."""
     if rows.shape[0] <= TUNING.summed:
         return rows
     if not rows.columns:
@@ -222,10 +223,10 @@ def _several(rows: Rows, rng: np.random.Generator) -> Rows:
 
 
 def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, np.ndarray]:
-    """Scores of numbers of clusters by every kind: the eigengap less the misfit.
+    """Scores by number of clusters and kind of evidence: eigengaps reduced by misfits.
 
-    ``asked`` are the numbers, or "auto" for 2, ..., ``max_clusters``, and for larger ones, up to
-    four times as many, whose eigengap alone exceeds the best mean over the kinds.
+    ``asked`` are the numbers, or "auto" for 2, ..., ``max_clusters`` and for larger numbers (up to
+    four times as many) whose eigengap alone exceeds the best mean over the kinds.
     """
     step = max(1, -(-evidence.points.shape[0] // TUNING.compared))
     few = evidence.points[::step]
@@ -252,7 +253,7 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, np.ndarra
             own = [_score(gap[k - 1], unit_rows(E[:, :k]), mass) for gap, E in spectra]
             scores[k] = np.array(own)
             best = max(best, float(scores[k].mean()))
-        # No gap further on is larger than the next eigenvalue.
+        # No later gap is larger than the next eigenvalue.
         following = float(np.mean([factor.values[-1] for factor in factors]))
         if following <= best:
             break
@@ -265,15 +266,15 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, np.ndarra
 
 
 def noise_score(n_objects: int) -> float:
-    """Score of a number of clusters that noise of so many objects rarely exceeds.
+    """Score that noise with so many objects rarely exceeds.
 
-    Half of the largest score at most, which 40 objects without clusters do not exceed either.
+    It is at most 0.5, which 40 objects without clusters do not exceed either.
     """
     return min(TUNING.noise / float(np.sqrt(min(n_objects, TUNING.compared))), 0.5)
 
 
 def _score(gap: float, Z: np.ndarray, mass: np.ndarray) -> float:
-    """Eigengap less the misfit of memberships read off the rows; 0 if a cluster is a stray."""
+    """Eigengap reduced by the misfit of memberships read from rows; 0 if a cluster is a stray."""
     U, root, k = reading(Z, mass), np.sqrt(mass)[:, None], Z.shape[1]
     sizes = np.bincount(U.argmax(axis=1), mass, minlength=k)
     if sizes.min() * k < TUNING.smallest * sizes.sum():

@@ -1,10 +1,10 @@
-"""One soft clustering from a table of labels, by the pairwise model and its published relatives.
+"""One soft clustering from a table of labels: the pairwise model and the published models.
 
-``ByKernel`` has the cluster kernel of the implicit co-association, ``ByCompletion`` that of one in
-which some pairs were seen together by no partition: c_ij is 0/0 there, not 0. Expectation and
-maximisation for missing similarities: the published loss, from which such pairs drop out, gives
-first memberships; u_i'u_j takes the place of c_ij; the cluster kernel of the filled matrix gives
-the next memberships, a few times over. The explicit matrix is needed.
+``ByKernel`` uses the cluster kernel of the implicit co-association. ``ByCompletion`` is for tables
+in which no partition saw some pairs together, so that c_ij is 0/0 instead of 0. It is an EM for
+missing similarities: the published loss, from which such pairs drop out, gives first memberships;
+u_i'u_j replaces the missing c_ij; the cluster kernel of the filled matrix gives the next
+memberships; and so on for a few rounds. This needs the explicit matrix.
 
 The published models are a loss between what the partitions say and u_i'u_j, by descent:
 
@@ -49,23 +49,23 @@ from ...similarity.coassociation import Rows
 from ..pairwise.estimator import PairwiseProbabilisticClustering, Settings
 from .soft import fit_reader
 
-SCREEN = 20_000  # objects among which the starts are compared
-FILLINGS = 5  # rounds in which unseen pairs are filled in
+SCREEN = 20_000  # objects on which the starts are compared
+FILLINGS = 5  # rounds of filling in unseen pairs
 SETTLED = 1e-3  # largest change of a membership at which the rounds stop
 REGULARIZATION = 0.02  # of the mean degree, as for soft evidence
 PLACED = 4096  # new objects placed at a time
 NEAR = 1e-12  # probabilities keep this distance from 0 and 1
-N_ROUNDS = 30  # over the row of a new object
+N_ROUNDS = 30  # rounds over the row of a new object
 
 
 def pairwise(k: int, settings: Settings, **parameters: Any) -> PairwiseProbabilisticClustering:
-    """The pairwise model of a given similarity."""
+    """The pairwise model for a given similarity."""
     own = settings._asdict()
     return PairwiseProbabilisticClustering(k, similarity="precomputed", **own, **parameters)
 
 
 def run_of(model: Estimator) -> loop.Run:
-    """The run of a fitted estimator, whether or not it tells of one."""
+    """The run of a fitted estimator, as far as it has the attributes."""
     objective = float(getattr(model, "objective_", np.nan))
     history = np.asarray(getattr(model, "history_", [objective]))
     n_iter = int(getattr(model, "n_iter_", 1) or 1)
@@ -73,12 +73,12 @@ def run_of(model: Estimator) -> loop.Run:
 
 
 def run_at_once(objective: float) -> loop.Run:
-    """The run of what is found in one step."""
+    """The run of a solution found in one step."""
     return loop.Run(None, objective, np.array([objective]), 1, True)
 
 
 class ByKernel:
-    """The pairwise model on the rank-k cluster kernel of the implicit co-association."""
+    """Solution: the pairwise model on the rank-k cluster kernel of the implicit co-association."""
 
     def __init__(
         self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
@@ -109,13 +109,13 @@ class ByKernel:
         return self.model.predict_proba(Factored(self._factor(new), self.kernel.factor))
 
     def _factor(self, objects: tables.Table) -> np.ndarray:
-        """Rows of the kernel's factor, for the objects of the fit and for others alike."""
+        """Rows of the kernel's factor, for fitted and other objects alike."""
         constant = self.regularization / self.table.total
         return unit_rows(Rows(objects, self.table, constant=constant) @ self.projection)
 
 
 class FilledKernel(NamedTuple):
-    """Cluster kernel of a filled matrix: what makes rows of its factor from rows of that matrix."""
+    """Cluster kernel of a filled matrix: maps its rows to rows of the factor."""
 
     projection: np.ndarray
     constant: np.ndarray
@@ -123,7 +123,7 @@ class FilledKernel(NamedTuple):
 
     @classmethod
     def of(cls, filled: np.ndarray, k: int, mass: Weights) -> FilledKernel:
-        """The kernel of rank ``k``, of objects with weights ``mass``."""
+        """The kernel of rank ``k`` for objects with weights ``mass``."""
         v = np.ones(len(filled)) if mass is None else mass
         total, degree = float(v.sum()), filled @ v
         extra = REGULARIZATION * float(v @ degree) / total**2
@@ -135,12 +135,12 @@ class FilledKernel(NamedTuple):
         return cls(projection, extra * projection.sum(axis=0), np.append(found.values, following))
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Rows (b, k) of the factor Z from rows (b, n) of the filled matrix."""
+        """Rows (b, k) of the factor Z, from rows (b, n) of the filled matrix."""
         return unit_rows(rows @ self.projection + self.constant)
 
 
 class ByCompletion:
-    """The pairwise model on the cluster kernel of a co-association with unseen pairs filled in."""
+    """Solution: the pairwise model on a co-association whose unseen pairs are filled in."""
 
     def __init__(self, table: tables.Table, k: int, settings: Settings, published: Any) -> None:
         self.table, self.published, self.seen = table, published, table.coverage > 0
@@ -152,7 +152,7 @@ class ByCompletion:
             self.kernel = FilledKernel.of(filled[seen], k, mass)
             Z = self.kernel(filled)
             self.reader = fit_reader(Z[seen], settings, U[seen], mass)
-            # As they are read, without the doubt: it would build up from round to round.
+            # Without the softening by the misfit, which would accumulate over rounds.
             before, U = U, self.reader.plain(Z)
             if np.abs(U - before).max() <= SETTLED:
                 break
@@ -160,8 +160,8 @@ class ByCompletion:
         self.misfit, self.run = self.reader.misfit, self.reader.run
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Memberships of new objects: unseen pairs filled in by the published loss first, then once
-        by their own.
+        """Memberships of new objects, with unseen pairs filled in first by the published loss, then
+        by these memberships.
         """
         ratios = tables.pair_shares(new, self.table)[0]
         U = self.published.place(new)
@@ -172,7 +172,7 @@ class ByCompletion:
 
 
 class ByObservations:
-    """The squared loss over the raw observations, by sweeps over the table."""
+    """Minimiser of the squared loss over the observations, by sweeps over the table."""
 
     def __init__(
         self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
@@ -182,7 +182,7 @@ class ByObservations:
         self.sums = sweeps.moments(table, self.memberships)
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Memberships of new objects: one quadratic problem each, against the sums."""
+        """Memberships of new objects: one small quadratic problem each."""
         blocks = range(0, len(new.codes), PLACED)
         return np.concatenate(
             [sweeps.place(new.objects(slice(start, start + PLACED)), self.sums) for start in blocks]
@@ -203,7 +203,7 @@ class ByDivergence:
         self.table, self.kind = table, list(DIVERGENCES).index(name)
         C, N = self._shares(table)
         np.fill_diagonal(N, 0.0)
-        # Logarithms of 0 are left out of the start.
+        # The start leaves out logarithms of 0.
         begin = [simplex.normalize(U + 0.01) for U in _starts(table, k, settings, start)]
         self.memberships, self.run = _descend(partial(sweep, C, N, name=name), begin, settings)
 
@@ -231,7 +231,7 @@ class ByDivergence:
 def _descend(
     sweep: Any, begin: list[np.ndarray], settings: Settings
 ) -> tuple[np.ndarray, loop.Run]:
-    """Memberships and run of the best start, by sweeps with extrapolation."""
+    """Memberships and run of the best start, from sweeps with extrapolation."""
     step = loop.Extrapolation.accelerate(
         sweep, _extrapolate, lambda mask, one, other: one if mask else other
     )
@@ -252,7 +252,7 @@ def _extrapolate(
 def _starts(
     table: tables.Table, k: int, settings: Settings, start: np.ndarray | None
 ) -> list[np.ndarray]:
-    """The given start, or the cluster kernel's solution and random draws."""
+    """The given start, or the solution for the cluster kernel and random draws."""
     if start is not None:
         return [start]
     rng = np.random.default_rng(settings.random_state)

@@ -1,7 +1,7 @@
-"""Ways to draw one soft clustering from a table of labels, by name.
+"""Solvers, by name, that turn a table of labels into one soft clustering.
 
-Each solution keeps memberships, its run, and places new objects. Here are the co-association cut
-by a linkage, or clustered by any other estimator, and the choice among all.
+Each solution has memberships and a run, and places new objects. This file has the linkage of the
+co-association, clustering by any other estimator, and the choice of the solver.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ BY_COPIES = (*DIVERGENCES, "average", *HYPERGRAPHS)
 MATRICES = dict.fromkeys(DIVERGENCES, 5) | dict.fromkeys(LINKAGES, 2)
 # Arrays of the size of all starts that the pairwise model on the cluster kernel keeps at one time
 COPIES = 6
-DENSE = 1000  # objects up to which a plain matrix is quicker than the operator
+DENSE = 1000  # objects up to which a dense matrix is faster than the operator
 
 
 def memory_needed(consensus: Any, n: int, k: int, n_init: int) -> dict[str, float]:
-    """Bytes that a consensus of n objects keeps at one time, beside its labels."""
+    """Bytes that a consensus of n objects needs at a time, in addition to the labels."""
     if isinstance(consensus, str):
         matrices = MATRICES.get(consensus, 0)
     else:
@@ -58,7 +58,7 @@ def solve(
 ) -> Any:
     """The solution of a consensus, by name or by estimator, for k clusters.
 
-    ``start`` are memberships to begin with.
+    ``start`` are optional starting memberships.
     """
     if table.mass is not None and (not isinstance(consensus, str) or consensus in BY_COPIES):
         return ByCopies(consensus, table, k, settings, start)
@@ -80,7 +80,7 @@ def solve(
 
 
 class ByCopies:
-    """A consensus that knows no weights, on as many copies of every object as it weighs."""
+    """A consensus without weights, applied to as many copies of every object as its weight."""
 
     def __init__(
         self,
@@ -122,15 +122,15 @@ class ByLinkage:
         self.groups = one_hot(seeding.cut(self.tree, k), k)
         self.memberships = np.full((len(table.codes), k), 1.0 / k)
         self.memberships[self.seen] = self.groups
-        merges = len(self.tree) - k  # the last one that is made; none of fewer than k objects
+        merges = len(self.tree) - k  # last merge to make; negative for fewer than k objects
         height = 1.0 if k == 1 else float(self.tree[merges, 2]) if merges >= 0 else 0.0
         self.run = run_at_once(height)
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Each new object to the cluster it is most similar to, in the sense of the linkage.
+        """Each new object joins the cluster to which it is most similar under the linkage.
 
-        An object with the same labels as a fitted one joins its cluster, although the finished
-        cluster may be less similar to it than another.
+        An object with the same labels as a fitted one joins its cluster, even if another finished
+        cluster is more similar.
         """
         S = filled(tables.pair_shares(new, self.table)[0])
         reduce: Any = {"single": np.max, "average": np.mean, "complete": np.min}[self.method]
@@ -143,14 +143,15 @@ class ByLinkage:
 
 
 def _row_keys(table: tables.Table) -> list[bytes]:
-    """The labels of every object as a key."""
+    """The labels of every object as a hashable key."""
     return [row.tobytes() for row in table.codes.astype(np.int32)]
 
 
 class ByEstimator:
     """Any estimator that takes a similarity.
 
-    Sfumato's multiply with the operator, others get the matrix, or 1 - matrix as distances.
+    Models of this library multiply with the operator; others get the matrix, or 1 - matrix as
+    distances.
     """
 
     def __init__(
@@ -176,7 +177,7 @@ class ByEstimator:
         if "similarity" in known:
             n = C.shape[0]
             if self.gaps:
-                # The operator multiplies by less than the shares, by .9 at subsamples of .9.
+                # The operator gives less than the shares, by a factor of .9 for subsamples of .9.
                 shares = Shares(self.table, self.table)
                 return shares.toarray() if 24 * n * n <= memory_budget() // 2 else shares
             return C if n > DENSE else C @ np.eye(n)
@@ -184,7 +185,7 @@ class ByEstimator:
         return 1.0 - matrix if "metric" in known and "affinity" not in known else matrix
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """By the estimator itself where it can, else by mean similarity to the clusters."""
+        """By the estimator itself if it can, otherwise by mean similarity to the clusters."""
         rows: Any = (Shares if self.gaps else Rows)(new, self.table)
         if "similarity" in self.model.get_params() and hasattr(self.model, "predict_proba"):
             few = self.gaps and len(self.table.codes) <= DENSE
@@ -194,7 +195,7 @@ class ByEstimator:
 
 
 def filled(shares: np.ndarray) -> np.ndarray:
-    """Shares with the mean of all known ones where a pair was never seen together."""
+    """Shares of pairs; those never seen together get the mean of the others."""
     known = np.isfinite(shares)
     if known.all():
         return shares

@@ -148,14 +148,14 @@ def check_copies(weights: Weights) -> None:
     total = float(weights.sum())
     if total > 1e12:
         raise ValueError(
-            f"sample_weight adds up to {total:.0e}, so many copies of the objects that the prior "
-            "is lost in rounding: divide by a number"
+            f"sample_weight adds up to {total:.0e}, so much that the prior is lost in "
+            "rounding: divide it by its mean"
         )
     # With a mean below half, these look like shares rather than numbers of copies.
     if total < 0.5 * float((weights > 0).sum()):
         warn(
-            f"sample_weight adds up to {total:.3g}, as if there were so few objects, and the prior "
-            "outweighs them: multiply it, e.g. by the number of objects over this sum"
+            f"sample_weight adds up to {total:.3g}, so the prior outweighs the objects: multiply "
+            "it, e.g. by the number of objects divided by this sum"
         )
 
 
@@ -169,8 +169,8 @@ def check_prior(component: Any) -> None:
     if not (1e-12 < least < np.inf and worth * far * far <= 1e12 * min(least, 1.0)):
         raise ValueError(
             f"component has a scale of {least:.0e} times the variance of the data, and a mean "
-            f"{far:.0e} standard deviations away from them that is worth {worth:.0e} objects: too "
-            "narrow or too far to compute with; is it in the units of X?"
+            f"{far:.0e} standard deviations away, with the weight of {worth:.0e} objects: too "
+            "narrow or too far away to compute with; is it in the units of X?"
         )
 
 

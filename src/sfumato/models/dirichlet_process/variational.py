@@ -259,7 +259,7 @@ def _alike(one: kernel.State, other: kernel.State) -> bool:
 def most_probable(components: list[Any], rows: Rows, alpha: float) -> Any:
     """The component under which objects and partition are most probable, by empirical Bayes.
 
-    Where values are missing it is the first. The seed of a fit has no part in it.
+    With missing values it is the first one. The seed of a fit does not matter.
     """
     if len(components) == 1 or has_holes(rows):
         return components[0]

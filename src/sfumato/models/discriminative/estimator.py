@@ -127,6 +127,7 @@ class DiscriminativeClustering(Clusterer):
     _state: tuple[np.ndarray, float]
 
     needs_classes = True
+    may_empty_clusters = True
     chooses_n_clusters = "auto"
 
     def __init__(

@@ -145,6 +145,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
     _coordinates: Coordinates
     _unit: float
     _state: np.ndarray
+    may_empty_clusters = True
 
     def __init__(
         self,

@@ -21,8 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array.arrays import native
-from ...numerics.operators import squared_norm
-from ...similarity.operators import Factored
+from ...numerics.operators import Factored, squared_norm
 
 
 class Problem(NamedTuple):

@@ -35,48 +35,48 @@ __all__ = ["FuzzyCMeans"]
 class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     """Memberships that decrease with the distance to cluster centers.
 
-    Minimises ``sum_ij w_i u_ij**m |x_i - c_j|**2`` over memberships and centers [1]_, by
-    alternating minimisation on row blocks with safeguarded extrapolation. Starting centers are
-    drawn far from each other, so that two of them never coincide.
+    Minimises ``sum_ij w_i u_ij**m |x_i - c_j|**2`` over memberships and centers [1]_ by alternating
+    minimisation with safeguarded extrapolation. Starting centers are drawn far from each other, so
+    that no two of them coincide.
 
     Parameters
     ----------
     %(automatic)s
     fuzzifier : float or "auto", default="auto"
-        The exponent m, up to 100: 1 is k-means (hard memberships, the steps of Lloyd), near 1 they
-        are almost hard, large values make them equal.
-        ``"auto"`` is the least one that does not cut a round cluster in two, at most 2: the bound
-        of [6]_ within the clusters that k-means finds in 2000 objects (of the first batch, in
-        ``partial_fit``). It is 2 with up to four features, and about d / (d - 2) for round clusters
-        in d features. The seed has no part in it.
+        The exponent m, up to 100. At 1 the model is k-means (hard memberships, Lloyd's algorithm);
+        near 1 memberships are almost hard, and large values make them equal. ``"auto"`` is the
+        smallest value that does not cut a round cluster in two, at most 2: the bound of [6]_ within
+        the clusters that k-means finds in 2000 objects (of the first batch, in ``partial_fit``). It
+        is 2 with up to four features, and about d / (d - 2) for round clusters in d features. It
+        does not depend on the seed.
     entropy : float, optional
         Replaces the fuzzifier by an entropy penalty [3]_: memberships are ``softmax(-d**2 / t)``
         with the temperature ``t`` equal to ``entropy`` times the total variance of the data.
     noise : float, optional
-        Adds a last column to the memberships, a noise cluster [4]_ that is equally far from every
+        Adds a last column to the memberships, a noise cluster [4]_ at the same distance from every
         object: ``noise`` times the root mean square distance of the objects to their mean.
     metric : {"euclidean", "mahalanobis", "gaussian"} or function, default="euclidean"
-        Squared distance to the centers. ``"mahalanobis"``: by an ellipsoid of unit volume that each
-        cluster has of its own (Gustafson and Kessel [2]_). ``"gaussian"`` and a function
-        ``f(X, Y)`` are kernels: distances in the space of the kernel, from an n x n matrix.
+        Squared distance to the centers. ``"mahalanobis"``: with a separate ellipsoid of unit volume
+        for each cluster (Gustafson and Kessel [2]_). ``"gaussian"`` and a function ``f(X, Y)`` are
+        kernels: distances in the space of the kernel, from an n x n matrix.
     init : array of shape (n_clusters, p), optional
-        Centers to start from, once.
+        Centers of a single start.
     n_init : int, default=4
         Number of starts; the best is kept. With many objects the starts compete on a sample.
     max_iter : int, default=300
-        Most steps of a run.
+        Largest number of steps per start.
     tol : float, default=1e-7
-        A run stops when a step lowers the objective by less than this fraction.
+        Stop when a step lowers the objective by less than this fraction.
     random_state : int, RandomState, Generator or None, default=None
         Random seed.
 
     Attributes
     ----------
     memberships_ : array of shape (n, n_clusters) or (n, n_clusters + 1)
-        One row per object, on the simplex; with ``noise`` the last column is the noise.
+        One row per object, on the simplex; with ``noise``, the last column is the noise cluster.
     cluster_centers_ : array of shape (n_clusters, p)
     metrics_ : array of shape (n_clusters, p, p)
-        With ``metric="mahalanobis"``: matrices of the clusters' distances.
+        With ``metric="mahalanobis"``: matrices that define the distances of the clusters.
     fuzzifier_ : float or None
         The exponent used; None with ``entropy``.
     labels_, objective_, history_, n_clusters_, n_iter_, converged_
@@ -116,8 +116,8 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     _coordinates: Coordinates
     _rule: kernel.Rule
     _space: KernelSpace | None = None
-    _kind = "spherical"  # of features: that of the fit, as ``kernel`` has them
-    _linked: LinkedRows | None = None  # during a fit
+    _kind = "spherical"  # kind of features in the fit, see ``kernel``
+    _linked: LinkedRows | None = None  # only during a fit
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         ----------
         X : array or sparse array of shape (n, p)
             Features. Missing values are NaN: distances are computed from the other values and
-            rescaled to all features [5]_.
+            rescaled to all features.
         %(partial_labels)s
         %(sample_weight)s
         must_link : array of shape (m, 2) or (m, 3), optional
@@ -188,7 +188,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         return self
 
     def _placed(self, X: Any, weights: Any, known: Known) -> Rows:
-        """The rows of a fit in coordinates that are learnt here, with the rule of memberships."""
+        """The rows of a fit in coordinates learnt here, with the rule of memberships."""
         self._space, points, self._dtype = None, X, X.dtype
         if self._in_space:
             self._space, points = KernelSpace.of(X, self.metric, "metric", 0.5**0.5)
@@ -209,7 +209,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         rows = rows if self._full else rows.kept()
         few = partial(self._sample, rows, TUNING.sample, np.random.default_rng(0))
         self._rule = self._rule_of(unit, points.shape[1], few)
-        links = Linked.of(known, 1e4)  # times the mean distance costs a pair without a weight
+        links = Linked.of(known, 1e4)  # a cannot-link without weight costs this many mean distances
         self._linked = None
         if links is not None:
             w = np.ones(len(links.rows)) if weights is None else weights[links.rows]
@@ -218,14 +218,14 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         return rows
 
     def _seen(self, points: Any, *, kind: str) -> Any:
-        """z(x) (b, q) of features, or of rows of the kernel's space, in coordinates."""
+        """z(x) (b, q) of features, or of rows in the space of the kernel, in scaled coordinates."""
         inner = self._coordinates.inner(points)
         if kind == "partial":
             inner = np.asarray(_dense(inner), dtype=np.float64)
         return kernel.features((_dense(inner) if kind == "full" else inner).T, kind).T
 
     def _new(self, X: Any, sample_weight: ArrayLike | None) -> tuple[Rows, kernel.Distances]:
-        """New objects as the fitted model sees them, and the centers for a pass over them."""
+        """New objects in the form of the fitted model, and the centers for a pass over them."""
         self._check_fitted()
         X = check_features(self, X, reset=False, missing=self._euclidean)
         weights, kind = check_weights(sample_weight, X), self._kind
@@ -263,15 +263,16 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> Any:
-        """Learn from one batch; the first one starts the model, later ones move it by a decreasing
-        step.
+        """Learn from one batch: the first one starts the model, later ones move it by decreasing
+        steps.
 
         ``memberships_`` and ``labels_`` are those of this batch.
 
         Parameters
         ----------
         X : array or sparse array of shape (n, p)
-            A batch of objects, at least ``n_clusters`` in the first one; NaN if the first has NaN.
+            A batch of objects, at least ``n_clusters`` in the first one. Values may be missing
+            (NaN) if they are in the first one.
         y : ignored
         sample_weight : array of shape (n,), optional
         """
@@ -297,7 +298,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     @property
     def _in_space(self) -> bool:
-        """Whether distances are those in the space of a kernel."""
+        """Whether distances are measured in the space of a kernel."""
         return not (self._euclidean or self._full)
 
     def _check_parameters(self) -> None:
@@ -334,7 +335,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         return kernel.Rule(self.fuzzifier_, None, noise)
 
     def _sample(self, rows: Rows, size: int, rng: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Inner features (m, d), NaN where missing, and weights (m,) of some objects, sorted."""
+        """Scaled features (m, d), with NaN if missing, and weights (m,) of some objects, sorted."""
         d = len(self._coordinates.variances)
         # At most 128 MB of features, unless there are very many clusters.
         size = max(20 * self.n_clusters, min(size, 2**24 // max(d, 1)))
@@ -377,12 +378,12 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     @property
     def _few(self) -> int:
-        """Objects on which starts compete: a hundred for each cluster."""
+        """Number of objects on which starts compete: a hundred per cluster."""
         return int(np.clip(100 * self.n_clusters, 2000, 8192))
 
     @property
     def _screen(self) -> int | None:  # type: ignore[override]
-        return self._few if self._linked is None else None  # links are of all objects
+        return self._few if self._linked is None else None  # links concern all objects
 
     def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
         # All starts from given centers would be equal.
@@ -397,7 +398,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     def _run(self, rows: Rows, state: kernel.State, total: float) -> loop.Run:
         max_iter, tol = self.max_iter, self.tol
-        # Lloyd's steps, and those of linked rows, lead where they lead, without extrapolation.
+        # Steps of Lloyd's algorithm and of linked rows are not extrapolated.
         if self._rule.hard or self._linked is not None:
             scale = total if self._rule.hard else None
             return loop.iterate(
@@ -415,7 +416,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         return partial(self._linked_step, rows)
 
     def _linked_step(self, rows: Rows, state: kernel.State) -> tuple[kernel.State, float]:
-        """Free rows by the sums of their blocks; linked rows by themselves."""
+        """Next state and objective: free rows by sums over blocks, linked rows separately."""
         assert self._linked is not None
         links, weights = self._linked.links, rows.columns[0]
         free = np.ones(rows.shape[0]) if weights is None else weights.copy()
@@ -475,7 +476,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:
         # The kernel works with power means of distances; see its formulas.
         factor = self._rule.factor(self._state.centers.shape[0] + (self.noise is not None))
-        return objective * factor / self._coordinates.scale[0] ** 2
+        return objective * factor / self._coordinates.scale[0] / self._coordinates.scale[0]
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
         self._state, ready, total = run.state, self._ready(run.state), weight_of(rows)

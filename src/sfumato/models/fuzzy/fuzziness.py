@@ -1,16 +1,16 @@
-"""The fuzzifier that the data ask for: the least one that does not cut a cluster in two.
+"""Choice of the fuzzifier: the smallest one that does not cut a cluster in two.
 
-Let two centers coincide at v, with weights a_i = w_i u_i^m. A step moves a small distance between
-them by the factor  2 m l / (m - 1)  at most, where l is the largest eigenvalue of
+Let two centers coincide at v, with weights a_i = w_i u_i^m. A step multiplies a small distance
+between them by at most 2 m l / (m - 1), where l is the largest eigenvalue of
 
     F = sum_i a_i (x_i - v)(x_i - v)' / |x_i - v|^2 / sum_i a_i
 
-so they stay together if and only if  m >= 1 / (1 - 2 l)  (Yu, Cheng and Huang 2004, for a center
-that all clusters share). Taken within the clusters of k-means on a sample, F tells how round they
-are: l = 1 / d for round ones in d features. At the least such m no cluster is cut, however many
-centers it gets, clusters that differ are told apart, and memberships are close to posterior
-probabilities of normal clusters, for which m = 1 + 2 / d:  u_ij ~ |x_i - c_j|^-d  is the density of
-a normal cluster of unknown scale.
+so they stay together if and only if m >= 1 / (1 - 2 l) (Yu, Cheng and Huang 2004, for a center that
+all clusters share). Computed within the clusters of k-means on a sample, F shows how round they
+are: l = 1 / d for round clusters in d features. At the smallest such m no cluster is cut, however
+many centers it gets, while distinct clusters are separated. Memberships are then close to posterior
+probabilities of normal clusters, for which m = 1 + 2 / d: u_ij ~ |x_i - c_j|^-d is the density of a
+normal cluster of unknown scale.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def fuzzifier_of(largest: float) -> float:
 
 def least(width: int) -> float:
     """Smallest fuzzifier that ``choose`` may return for rows of length ``width``."""
-    return fuzzifier_of(1.0 / max(width, 1))  # no eigenvalue is less than the mean of all
+    return fuzzifier_of(1.0 / max(width, 1))  # the largest eigenvalue is at least the mean
 
 
 def choose(
@@ -62,7 +62,7 @@ def choose(
 ) -> float:
     """The fuzzifier for ``k`` clusters of sorted objects ``X`` (n, d) with their mean at zero.
 
-    Values may be missing; k-means counts squared distances up to ``cap``.
+    Values may be missing; k-means clips squared distances at ``cap``.
     """
     there = ~np.isnan(X)
     whole = np.where(there, X, 0.0)

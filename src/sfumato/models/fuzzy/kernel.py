@@ -3,13 +3,13 @@
     minimise  J = sum_ij w_i u_ij^m d_ij,   d_ij = |x_i - c_j|^2,   rows of U on the simplex, m >= 1
     u_ij ~ d_ij^(-1/(m - 1)),     c_j = sum_i w_i u_ij^m x_i / sum_i w_i u_ij^m
 
-With the best U, an object costs  k^(1 - m)  times the power mean of its distances of order -1/(m -
-1): the code works with that mean, which neither overflows for m near 1 nor vanishes for m large.
-For m = 1 it is the least distance: every object belongs to its nearest center, as in k-means.
-Variants: Gustafson and Kessel (1979), d_ij = (x - c_j)' A_j (x - c_j) with det A_j = 1; entropy (Li
-and Mukaidono 1995),  sum w u d + t sum w u log u,  so u = softmax(-d / t); noise (Dave 1991), one
-more cluster at the same distance from every object. Where values are missing (NaN) distances are
-over the p' others and raised by p / p' (Hathaway and Bezdek 2001), which is linear in
+With the best U, an object costs k^(1 - m) times the power mean of order -1/(m - 1) of its
+distances. The code works with that mean, which neither overflows for m near 1 nor vanishes for
+large m. For m = 1 it is the smallest distance: every object belongs to its nearest center, as in
+k-means. Variants: Gustafson and Kessel (1979), d_ij = (x - c_j)' A_j (x - c_j) with det A_j = 1;
+entropy (Li and Mukaidono 1995), sum w u d + t sum w u log u, so u = softmax(-d / t); noise (Dave
+1991), one more cluster at the same distance from every object. With missing values (NaN), distances
+use the p' other values and are multiplied by p / p' (Hathaway and Bezdek 2001), which is linear in
 
     z(x) = (|x|^2, x, which are there) p / p'                  kind "partial"
 """
@@ -30,8 +30,8 @@ from ...numerics import distances
 
 
 class State(NamedTuple):
-    """Centers (k, d) and, for ellipsoids, matrices (k, d, d) of determinant one; the last
-    memberships of linked rows, from which the next ones begin.
+    """Centers (k, d), for ellipsoids also matrices (k, d, d) of determinant one, and the last
+    memberships of linked rows, where the next update starts.
     """
 
     centers: np.ndarray
@@ -40,7 +40,7 @@ class State(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Kind of features, where none is missing."""
+        """Kind of features if none is missing."""
         return "spherical" if self.metrics is None else "full"
 
 
@@ -99,7 +99,7 @@ class Distances(NamedTuple):
 
 
 def features(X: Any, kind: str) -> Any:
-    """z(x) (q, b) of every column of ``X`` (d, b); missing values are there of kind "partial"."""
+    """z(x) (q, b) of every column of ``X`` (d, b); kind "partial" allows missing values."""
     if kind != "partial":
         return distances.features(X, kind)
     there = ~np.isnan(X)
@@ -108,7 +108,7 @@ def features(X: Any, kind: str) -> Any:
 
 
 def ready(state: State, rule: Rule, kind: str = "") -> Distances:
-    """What a pass over features of this kind needs of a state."""
+    """Quantities of a state needed in a pass over features of this kind."""
     centers, metrics, _ = state
     k, kind = len(centers), kind or state.kind
     if kind == "partial":
@@ -241,7 +241,7 @@ def update(stats: Stats, state: State, kind: str = "") -> State:
     d = state.centers.shape[1]
     form = "diag" if kind == "partial" else state.kind
     mass, first, second = distances.moments(stats.sums, d, form)
-    # Of every feature by itself where values are missing.
+    # A separate mass for every feature if values are missing.
     mass = second if kind == "partial" else mass[:, None]
     alive = mass > 0
     mass = np.where(alive, mass, 1.0)

@@ -3,9 +3,9 @@
     J = sum_ij w_i u_ij^m d_ij  +  sum over pairs apart of  q sum_j u_ij^m u_lj^m
                                 +  sum over pairs together of  q sum_{j != h} u_ij^m u_lh^m
 
-Rows that must be together share one row of memberships, whose distances are their mean. For the
-others a pair adds  q u_lj^m  (or, together, q times the sum of u_lh^m, h != j) to the distance of i
-from center j, so that rows in turn never raise J. With the entropy rule u takes the place of u^m.
+Must-linked rows share one row of memberships, whose distances are their mean. For other links, a
+pair adds q u_lj^m (or, together, q times the sum of u_lh^m, h != j) to the distance of i from
+center j, so updating rows in turn never raises J. With the entropy rule, u replaces u^m.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Pairs(NamedTuple):
 
 
 class LinkedRows(NamedTuple):
-    """Linked rows by their features z(x) (q, m) and weights (m,)."""
+    """Linked rows, given by features z(x) (q, m) and weights (m,)."""
 
     links: Linked
     Z: Any
@@ -78,18 +78,18 @@ class LinkedRows(NamedTuple):
         return bool((self.links.labels >= 0).any())
 
     def numbered(self, state: State, ready: Distances) -> State:
-        """The centers in the order in which labelled rows fit best."""
+        """The centers in the order that best matches the labelled rows."""
         if not self.labelled:
             return state
         k, own = len(state.centers), self.links.labels[self.links.unit]
         return State(state.centers[matching(memberships(self.Z, ready)[:, :k], own)])
 
     def summarize(self, state: State, ready: Distances) -> tuple[np.ndarray, Stats]:
-        """Memberships (m, k), the noise last, that go on from those of the state, and sums."""
+        """Memberships (m, k), noise last, continued from those of the state, and their sums."""
         rule, k = ready.rule, len(state.centers)
         D = np.asarray(squared_distances(self.Z, ready), dtype=np.float64).T
         U, value = _linked(self, D, rule, state.linked)
-        # The kernel works with power means of distances, and, but for m = 2, with as large u^m.
+        # The kernel uses power means of distances and, unless m = 2, u^m scaled by the same factor.
         factor = rule.factor(D.shape[1])
         A = self.weights[:, None] * power(U[:, :k], rule)
         A /= 1.0 if rule.fuzzifier == 2.0 else factor
@@ -102,7 +102,7 @@ def power(U: np.ndarray, rule: Rule) -> np.ndarray:
 
 
 def _share(D: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
-    """Best memberships for distances (n, k), and what each object costs."""
+    """Best memberships for distances (n, k), and the cost of each object."""
     # A floor for each row, since links may dominate; its reciprocal must be finite.
     floor = np.maximum(1e-15 * D.max(axis=1, keepdims=True, initial=0.0), 1e-290)
     U, costs = share(np.ascontiguousarray((D + floor).T), rule)

@@ -23,9 +23,8 @@ from ...engine.similarity_base import PairWeightingClusterer
 from ...engine.similarity_evidence import Evidence, largest_entry
 from ...numerics import simplex
 from ...numerics.eigen import leading_eigenvectors
-from ...numerics.operators import Scaled, dtype_of, like, squared_norm
+from ...numerics.operators import Factored, Scaled, dtype_of, like, squared_norm
 from ...selection.automatic import AutomaticSimilarity
-from ...similarity.operators import Factored
 from . import kernel
 from .panels import Pairs
 from .solve import Settings, best_of_starts, run_of_factor

@@ -79,13 +79,13 @@ class Implicit:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A similarity and how it is fitted.
+    """A similarity, and the settings of the fit.
 
     ``exclude`` leaves out the diagonal, ``scale`` is a number or None to fit it. ``weights`` (n,)
-    are those of the objects; rows where ``held`` (n,) is True keep their memberships. A merged
-    object, whose members share one row, brings ``left``: self pairs left out for each unit of its
-    weight (n,), and their similarities (n,). ``linked`` (n, n), sparse, pulls objects together
-    (above zero) or apart: the objective is f - 2 <VU, linked VU>, so that links do not change the
+    belong to the objects; rows where ``held`` (n,) is True keep their memberships. For merged
+    objects, whose members share one row, ``left`` holds the excluded self pairs per unit of weight
+    (n,), and their similarities (n,). The sparse matrix ``linked`` (n, n) pulls objects together
+    (positive) or apart: the objective is f - 2 <VU, linked VU>, so that links do not change the
     scale.
     """
 

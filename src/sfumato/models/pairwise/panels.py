@@ -1,5 +1,5 @@
-"""Sweeps of the pairwise model by panels, where single rows are not at hand: arrays of other
-libraries, blocks on a cluster, and weights of pairs.
+"""Sweeps of the pairwise model by panels of rows, if single rows cannot be accessed: for arrays of
+other libraries, blocks on a cluster, and weights of pairs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .kernel import (
 
 
 def step(problem: Problem, state: State) -> tuple[State, Any]:
-    """One sweep by panels, or the evidence's own; runs that would rise stay, with more damping."""
+    """One sweep by panels, or that of the evidence; runs that would rise stay, more damped."""
     return kernel.coordinate_step(problem, state, descend)
 
 
@@ -115,7 +115,7 @@ def _of_matrix(W: Explicit, V: Array, visit: Any) -> tuple[Any, Any]:
 
 
 def _of_factor(W: Low, V: Array, visit: Any) -> tuple[Any, Any]:
-    """As ``_of_matrix``; t is |F'V|^2, and F'V is kept up to date."""
+    """The same as ``_of_matrix``; t is |F'V|^2, and F'V is updated along the way."""
     M = W.factor.T @ V
     t_old = columns(M, M)
     for rows in panels(W.n):

@@ -24,11 +24,11 @@ from . import gradient, kernel, panels
 # Size of the sample on which starts are compared: a fixed number plus a number per cluster
 SAMPLE, PER_CLUSTER = 1000, 100
 
-Solve = Callable[[Any, Any], loop.Run]  # of a problem and memberships (n, r, k)
+Solve = Callable[[Any, Any], loop.Run]  # for a problem and memberships (n, r, k)
 
 
 class Settings(NamedTuple):
-    """Starts, sweeps at most, the relative decrease at which to stop, and the random seed."""
+    """Number of starts, largest number of sweeps, relative decrease at which to stop, and seed."""
 
     n_init: int
     max_iter: int
@@ -46,11 +46,12 @@ def best_of_starts(
     group: Any = None,
     solver: str = "coordinate",
 ) -> loop.Run:
-    """The best of the starts, for the similarity ``W`` of the problem.
+    """The best run over all starts, for the similarity ``W`` of the problem.
 
-    With many objects the starts of a matrix compete on a sample, and the best one goes on with all;
-    where there is no sample, or the similarity has a factor, the spectral start is of all. ``init``
-    are memberships of rows, which ``group`` (n,) makes objects; of some the ``labels`` are known.
+    With many objects, the starts compete on a sample, and the best one continues with all objects.
+    Without a sample, or if the similarity has a factor, the spectral start uses all objects.
+    ``init`` are memberships of rows, ``group`` (n,) the object of each row, and ``labels`` known
+    labels.
     """
     rng, n, n_init = as_generator(settings.random_state), problem.W.n, settings.n_init
     factored = isinstance(problem.W, kernel.Low)
@@ -65,7 +66,7 @@ def best_of_starts(
             return solved(simplex.draw(rng, (n, n_init - 1, k)))
         return kernel.best_run(solve(problem, extended))
 
-    with one_blas_thread() if factored else nullcontext():  # thin products: threads only wait
+    with one_blas_thread() if factored else nullcontext():  # for thin products, threads only wait
         if init is not None:
             U = given(init, n if group is None else group.size, k)
             return solved(U if group is None else of_objects(U, group, n))
@@ -88,7 +89,7 @@ def run_of_factor(
 
 
 def descend(settings: Settings, solver: str, problem: kernel.Problem, U: Any) -> loop.Run:
-    """The run from memberships (n, r, k), of all starts at once."""
+    """The run from memberships (n, r, k), for all starts at once."""
     floor = 1e-2 * problem.W.norm
     # float32 cannot resolve smaller changes.
     tol = max(settings.tol, 2e-5) if dtype_of(problem.W) == np.float32 else settings.tol
@@ -141,8 +142,8 @@ def given(init: Any, n: int, k: int) -> np.ndarray:
     U = simplex.normalize(U)
     if k > 1 and n > 1 and (U[:, :1] == U).all():
         raise ValueError(
-            "init gives every object the same memberships, from which no step leads away: "
-            "make them differ"
+            "init gives every object the same memberships, which no step can change: make "
+            "them differ"
         )
     return U.transpose(1, 0, 2).copy()
 

@@ -354,8 +354,8 @@ def _connected_degrees(W: Similarity, weights: Any) -> Any:
     least, most = float(degree[degree > 0].min()), float(degree.max())
     if least < float(namespace(degree).finfo(degree.dtype).tiny) ** 0.75 * most:
         raise ValueError(
-            f"W has objects whose similarities sum to {least:.0e} beside others with {most:.0e}, "
-            "too little to be scaled by: set them to 0, or drop those objects"
+            f"W has objects whose similarities sum to {least:.0e} and others with {most:.0e}, too "
+            "different to be scaled: set the small ones to 0, or drop those objects"
         )
     return degree
 
