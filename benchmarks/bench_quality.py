@@ -126,17 +126,23 @@ def parts() -> dict[str, dict[str, Set]]:
             name: draw(np.random.default_rng(i)) for i, (name, draw) in enumerate(FURTHER.items())
         },
     }
-    tables = {name: make(name) for name in REAL}
+    tables = {name: make(name) for name in REAL} | given()
+    names = sorted(tables)
+    found["tables looked at"] = {name: tables[name] for name in names[::2]}
+    found["tables kept aside"] = {name: tables[name] for name in names[1::2]}
+    return found
+
+
+def given() -> dict[str, Set]:
+    """Tables of ``--data DIR``: objects of which nothing is missing, and their classes."""
+    tables = {}
     if folder := os.environ.get("SFUMATO_TABLES"):
         for path in sorted(Path(folder).glob("*.csv")):
             values = np.genfromtxt(path, delimiter=",", skip_header=1, dtype=str)
             X = values[:, :-1].astype(float)
             known = np.isfinite(X).all(axis=1)
             tables[path.stem] = X[known], np.unique(values[known, -1], return_inverse=True)[1]
-    names = sorted(tables)
-    found["tables looked at"] = {name: tables[name] for name in names[::2]}
-    found["tables kept aside"] = {name: tables[name] for name in names[1::2]}
-    return found
+    return tables
 
 
 def _score(name: str, data: Set, method: str, known: bool) -> tuple[float, float]:
@@ -161,9 +167,14 @@ def _score(name: str, data: Set, method: str, known: bool) -> tuple[float, float
 
 
 def run() -> list[Line]:
+    return compare(parts())
+
+
+def compare(parts: dict[str, dict[str, Set]]) -> list[Line]:
+    """Means over the sets of every part, ours beside every peer."""
     lines = []
     for known, methods in ((True, KNOWN), (False, UNKNOWN)):
-        for part, sets in parts().items():
+        for part, sets in parts.items():
             tasks = [(name, method) for name in sets for method in methods]
             scores = Parallel(cpu_count())(
                 delayed(_score)(name, sets[name], method, known) for name, method in tasks

@@ -195,8 +195,9 @@ def test_prices_with_decimal_commas_are_numbers(table, text):
 
 
 def test_points_between_thousands_are_known_by_commas_elsewhere(table):
-    found = table("x;y;z\n45,5;2.429;1\n46,0;2.385.421;2\n44,25;543;3\n")
-    assert found.values.tolist() == [[45.5, 2429, 1], [46, 2385421, 2], [44.25, 543, 3]]
+    found = table("x;y;z\n45,5;2.429;1\n46,0;2.385.421;2\n44,25;543;3\nk.A.;n.a.;4\n")
+    rows = [[45.5, 2429, 1], [46, 2385421, 2], [44.25, 543, 3], [np.nan, np.nan, 4]]
+    np.testing.assert_array_equal(found.values, rows)
     found = table("x;y;z\n45,5;2.429;1.5\n46,0;2.385;2.5\n44,25;1.543;3.5\n")
     assert found.values[:, 1].tolist() == [2.429, 2.385, 1.543]  # points elsewhere: decimals
 

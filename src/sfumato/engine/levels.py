@@ -4,6 +4,7 @@ Coarser: the two clusters r and s with the largest soft overlap
 
     u_r'u_s / (|u_r| |u_s|)
 
+(for labelings, whose clusters may be hard, u_r'C u_s with the co-association C instead of u_r'u_s)
 are merged repeatedly, so memberships at a level are sums of columns of the next finer one.
 Finer: every cluster s of a finer fit, with memberships v, is a part of the cluster r of the answer
 with which it overlaps most, and the memberships of r are divided among its parts,
@@ -252,10 +253,12 @@ class Leveled:
     def _coarser(self) -> list[np.ndarray]:
         """Maps of the columns to n_clusters_, n_clusters_ - 1, ... clusters."""
         if not hasattr(self, "_coarser_"):
-            U = self.memberships_
-            sums = products(U, U, self._object_masses())
-            self._coarser_ = merged(sums, noise=self._has_noise())
+            self._coarser_ = merged(self._together(self.memberships_), noise=self._has_noise())
         return self._coarser_
+
+    def _together(self, U: Any) -> np.ndarray:
+        """How much the clusters of memberships U have in common: U'U."""
+        return products(U, U, self._object_masses())
 
     def _finer(self) -> Refinement | None:
         """The finer fit; None if the data support none, or are no longer available."""
@@ -275,8 +278,7 @@ class Leveled:
         """Maps of the F finest columns to F, F - 1, ..., n_clusters_ clusters."""
         if not hasattr(self, "_parts_"):
             U = finer.memberships(self.memberships_, finer.model.memberships_)
-            sums = products(U, U, self._object_masses())
-            self._parts_ = merged(sums, finer.parents, self._has_noise())
+            self._parts_ = merged(self._together(U), finer.parents, self._has_noise())
         return self._parts_[: len(finer.parents) - self.memberships_.shape[1] + 1]
 
     def _finest(self) -> int:

@@ -38,7 +38,7 @@ _ID_TITLE = re.compile(
 )
 
 MISSING = frozenset(
-    {"", "na", "n/a", "n.a.", "nan", "null", "none", "?", ".", "-", "--"}
+    {"", "na", "n/a", "n.a.", "k.a.", "nan", "null", "none", "?", ".", "-", "--"}
     | {"#n/a", "#na", "#value!", "#div/0!", "#ref!", "#num!"}  # as spreadsheets write them
 )
 NO_WORD = MISSING - {"none"}  # in a column of words, "none" is an answer
@@ -78,7 +78,8 @@ def with_point(cell: str, decimal: str) -> str:
 
 def surely_pointed(cell: str) -> bool:
     """Whether the point of a number cannot separate thousands."""
-    return "." in cell and not _GROUPED.fullmatch(cell) and number(cell) is not None
+    value = None if _GROUPED.fullmatch(cell) or "." not in cell else number(cell)
+    return value is not None and value == value  # "n.a." is missing
 
 
 def number(cell: str, decimal: str = ".") -> float | None:

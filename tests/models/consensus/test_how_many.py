@@ -69,11 +69,25 @@ def test_information_is_one_for_even_crisp_clusters_and_zero_for_vague_ones(k):
 
 
 def test_noise_of_more_objects_reaches_less():
-    levels = [soft.noise_score(n) for n in (10, 49, 100, 400, 1500, 100_000)]
+    levels = [soft.noise_score(n) for n in (10, 100, 400, 1500, 100_000)]
     assert levels == sorted(levels, reverse=True)
-    assert levels[0] == levels[1] == 0.5
     assert levels[-2] == levels[-1]
-    assert levels[2] == pytest.approx(2 * levels[3])
+    assert levels[1] == pytest.approx(2 * levels[2])
+
+
+def test_a_number_that_cuts_off_strays_scores_less_than_one_of_even_clusters():
+    even, strays = np.repeat([0, 1], 50), np.repeat([0, 1], [97, 3])
+    scores = [soft._score(0.9, one_hot(labels, 2), np.ones(100)) for labels in (even, strays)]
+    assert scores[0] == pytest.approx(0.9)
+    assert scores[1] < 0.3 * scores[0]
+
+
+def test_levels_of_labelings_join_what_some_of_these_join():
+    """Hard clusters that never overlap: three labelings tell nine apart, two only three."""
+    coarse = np.repeat(np.arange(9) % 3, 10)
+    L = np.column_stack([np.repeat(np.arange(9), 10)] * 3 + [coarse] * 2)
+    model = EvidenceAccumulation(9, ensemble="precomputed", random_state=0).fit(L)
+    assert adjusted_rand_score(coarse, model.at(3).argmax(axis=1)) == 1.0
 
 
 @pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -14,7 +15,7 @@ from sklearn.base import clone
 
 from ...array.arrays import as_dense, asarray_like, namespace, to_numpy
 from ...array.docs import documented
-from ...array.rows import Rows
+from ...array.rows import Rows, one_blas_thread
 from ...array.types import ArrayLike, Estimator, RandomState, Weights
 from ...array.validation import (
     InputSize,
@@ -28,7 +29,7 @@ from ...array.warn import warn
 from ...data.features import check_observed, without_empty
 from ...engine.clusterer import most_clusters, plain_features
 from ...engine.few import number_of_few
-from ...engine.levels import local_maxima, sizes
+from ...engine.levels import local_maxima, products, sizes
 from ...engine.objects import object_weights
 from ...engine.structure import CONFIDENT, has_few
 from ...selection.choose import reported
@@ -47,11 +48,11 @@ class EvidenceAccumulation(FittedConsensus):
     ----------
     n_clusters : int, "auto" or a sequence of int, default="auto"
         A number, several to choose from, or "auto". The score of k is the relative gap after the
-        k-th eigenvalue of the normalised co-association, times one minus ten times the misfit of k
-        clusters. For features it is the mean over small mixtures, k-means partitions and the
-        neighbour graph; for labelings it is multiplied by the mean adjusted Rand index between
-        clusters and labelings. If no score is above noise, the answer is one cluster. The fit is
-        the same as with ``n_clusters=k``.
+        k-th eigenvalue of the normalised co-association, reduced by the misfit of k clusters. For
+        features it is multiplied by the information of the memberships, as the mean over small
+        mixtures, k-means partitions and the neighbour graph; for labelings by the mean adjusted
+        Rand index between clusters and labelings. If no score is above noise, the answer is one
+        cluster. The fit is the same as with ``n_clusters=k``.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
         Source of the evidence. None makes several kinds from features: small Gaussian mixtures,
         fine connected k-means partitions, and mixtures of about ``n_clusters`` Gaussians. The
@@ -250,17 +251,19 @@ class EvidenceAccumulation(FittedConsensus):
         rng: np.random.Generator,
     ) -> None:
         self._dtype = np.dtype(str(X.dtype).rpartition(".")[2])
-        k = self.n_clusters
-        if not self._searches():
-            check_n_clusters(k, X.shape[0])
-        if offsets is not None:
-            evidence: Any = kinds.GivenEvidence(X, offsets, weights, mass, k, rng)
-        else:
-            ensemble = None if self.ensemble is None else clone(self.ensemble)
-            evidence = kinds.FeatureEvidence(X, ensemble, weights, mass, k, rng)
-        if self._searches():
-            k = self._number(X, evidence, mass)
-        self._publish_soft(Rows(X), soft.fit_soft(evidence, k, settings, rng), mass)
+        # In products of few objects more threads of BLAS only wait, as long as all the rest takes.
+        with one_blas_thread() if X.shape[0] <= 5000 else nullcontext():
+            k = self.n_clusters
+            if not self._searches():
+                check_n_clusters(k, X.shape[0])
+            if offsets is not None:
+                evidence: Any = kinds.GivenEvidence(X, offsets, weights, mass, k, rng)
+            else:
+                ensemble = None if self.ensemble is None else clone(self.ensemble)
+                evidence = kinds.FeatureEvidence(X, ensemble, weights, mass, k, rng)
+            if self._searches():
+                k = self._number(X, evidence, mass)
+            self._publish_soft(Rows(X), soft.fit_soft(evidence, k, settings, rng), mass)
 
     def _searches(self) -> bool:
         """Whether the number of clusters must be found."""
@@ -312,9 +315,9 @@ class EvidenceAccumulation(FittedConsensus):
         )
         if not told and self.ensemble is None and self.n_clusters_ > 1 and fitted.score < level:
             warn(
-                f"the evidence does not single out {self.n_clusters_} clusters: the eigengap "
-                f"reduced by the misfit is {fitted.score:.2f}, in the range of noise (up to "
-                f"{level:.2f}); the memberships may cut a continuum"
+                f"the evidence does not single out {self.n_clusters_} clusters: their score is "
+                f"{fitted.score:.2f}, in the range of noise (up to {level:.2f}); the "
+                "memberships may cut a continuum"
             )
 
     def _fit_hard(
@@ -374,6 +377,14 @@ class EvidenceAccumulation(FittedConsensus):
     def _finest(self) -> int:
         """The largest number of clusters that any kind of evidence supports."""
         return max(super()._finest(), getattr(self, "_supported_", 1))
+
+    def _together(self, U: Any) -> np.ndarray:
+        """U'U, for labelings U'C U with the co-association C."""
+        if self._soft is not None:
+            return super()._together(U)
+        weights = self._object_masses()
+        heavy = U if weights is None else U * weights[:, None]
+        return products(U, self.coassociation_ @ np.asarray(heavy, np.float64), weights)
 
     def _noise(self) -> float:
         return super()._noise() if self._soft is None else soft.noise_score(len(self.memberships_))

@@ -20,10 +20,9 @@ The pairwise model on Z Z' gives memberships of the sample. Those of every objec
 are then read from its row of Z (see ``Reader``).
 
 The number of clusters is that with the largest mean, over mixtures, cells and the graph (for more
-than two features with similar ranges), of the relative eigengap times (1 - 10 E_aa). Families are
-fitted for a given number and always support it, so they do not take part. If the mean is no larger
-than for noise, the answer is one cluster. Numbers with a cluster far smaller than the others have
-split off strays and do not count.
+than two features with similar ranges), of the relative eigengap times (1 - 5 E_aa) I_a. Families
+are fitted for a given number and always support it, so they do not take part. If the mean is no
+larger than for noise, the answer is one cluster.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from ...engine.objects import sample_objects
 from ...memberships import align, entropy
 from ...numerics import simplex
 from ...numerics.distances import unit_rows
-from ...selection.criteria import eigengap, misfit, misfit_of_sums, penalized_eigengap
+from ...selection.criteria import eigengap, misfit, misfit_of_sums
 from ..pairwise.estimator import Settings, run_of_factor
 from .em import TUNING
 from .evidence import Factor, Sums, factorize, refine
@@ -88,9 +87,13 @@ def fit_reader(
     n, k = Z.shape
     # If objects are alone in their clusters, only their diagonal entries fix the scale.
     run = run_of_factor(Z, settings, n > k, start, mass)
-    U = simplex.normalize(run.state.U[:, 0])
+    return reader_of(Z, simplex.normalize(run.state.U[:, 0]), mass, run._replace(state=None))
+
+
+def reader_of(Z: np.ndarray, U: np.ndarray, mass: Weights, run: Any = None) -> Reader:
+    """Directions of the clusters of memberships U (n, k), and the misfit that they leave."""
     P, _, Q = np.linalg.svd(Z.T @ (U if mass is None else mass[:, None] * U))
-    reader = Reader(P @ Q, 0.0, run._replace(state=None))
+    reader = Reader(P @ Q, 0.0, run)
     root = 1.0 if mass is None else np.sqrt(mass)[:, None]
     return reader._replace(misfit=misfit(root * Z, root * reader.plain(Z)))
 
@@ -127,10 +130,12 @@ class SoftConsensus(NamedTuple):
 
     @property
     def score(self) -> float:
-        """Eigengap of the evidence reduced by its misfit; 0 for one cluster."""
+        """Score of the number of clusters by the chosen evidence; 0 for one cluster."""
         values = self.chosen.factor.values
-        gap = 0.0 if len(values) < 3 else eigengap(values)[-1]
-        return float(penalized_eigengap(gap, self.chosen.reader.misfit))
+        if len(values) < 3:
+            return 0.0
+        U = to_numpy(self.chosen(self.points))
+        return _worth(eigengap(values)[-1], self.chosen.reader, U, self.mass)
 
     def misfit(self, rows: Rows) -> float:
         """Misfit of the cluster kernel of any objects."""
@@ -213,6 +218,11 @@ def _information(U: np.ndarray, mass: Weights) -> float:
     return float(entropy(mean[None])[0] - within) / float(np.log(U.shape[1]))
 
 
+def _worth(gap: float, reader: Reader, U: np.ndarray, mass: Weights) -> float:
+    """Score of a number of clusters: relative eigengap, less the misfit, times information."""
+    return float(gap) * max(0.0, 1.0 - TUNING.penalty * reader.misfit) * _information(U, mass)
+
+
 def _several(rows: Rows, rng: np.random.Generator) -> Rows:
     """The rows, or a sample if there are very many."""
     if rows.shape[0] <= TUNING.summed:
@@ -223,7 +233,7 @@ def _several(rows: Rows, rng: np.random.Generator) -> Rows:
 
 
 def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, np.ndarray]:
-    """Scores by number of clusters and kind of evidence: eigengaps reduced by misfits.
+    """Scores by number of clusters and kind of evidence: eigengap, misfit and information.
 
     ``asked`` are the numbers, or "auto" for 2, ..., ``max_clusters`` and for larger numbers (up to
     four times as many) whose eigengap alone exceeds the best mean over the kinds.
@@ -266,17 +276,11 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, np.ndarra
 
 
 def noise_score(n_objects: int) -> float:
-    """Score that noise with so many objects rarely exceeds.
-
-    It is at most 0.5, which 40 objects without clusters do not exceed either.
-    """
-    return min(TUNING.noise / float(np.sqrt(min(n_objects, TUNING.compared))), 0.5)
+    """Score that noise with so many objects rarely exceeds."""
+    return TUNING.noise / float(np.sqrt(min(n_objects, TUNING.compared)))
 
 
 def _score(gap: float, Z: np.ndarray, mass: np.ndarray) -> float:
-    """Eigengap reduced by the misfit of memberships read from rows; 0 if a cluster is a stray."""
-    U, root, k = reading(Z, mass), np.sqrt(mass)[:, None], Z.shape[1]
-    sizes = np.bincount(U.argmax(axis=1), mass, minlength=k)
-    if sizes.min() * k < TUNING.smallest * sizes.sum():
-        return 0.0
-    return float(penalized_eigengap(gap, misfit(root * Z, root * U)))
+    """Score of a number of clusters from rows of the factor alone."""
+    reader = reader_of(Z, reading(Z, mass), mass)
+    return _worth(gap, reader, reader(Z), mass)
