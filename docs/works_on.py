@@ -211,6 +211,94 @@ def given_on_gpu(model: Model) -> bool:
     return _sound(model.make().set_params(similarity="precomputed").fit(W), 60)
 
 
+PAIRS = "PairwiseProbabilisticClustering CompletelyPositiveFactorization SpectralClustering"
+DENSITIES = "GaussianMixture StudentMixture FactorMixture DirectionalMixture MixedMixture "
+DENSITIES += "DirichletProcessMixture"
+# Why cells are empty: models, columns, and the reason in one line.
+REASONS = [
+    (
+        PAIRS,
+        "batches",
+        "memberships are solved for all pairs at once; predict_proba places later objects",
+    ),
+    (
+        PAIRS,
+        "dask",
+        "a neighbour graph needs all features in one place; PairwiseProbabilisticClustering takes "
+        "a given similarity as a dask array",
+    ),
+    (
+        f"FuzzyCMeans {DENSITIES} DiscriminativeClustering InformationMaximization "
+        "InformationBottleneck",
+        "given",
+        "centers, densities and classifiers are made of features, which a similarity does not have",
+    ),
+    (
+        "StudentMixture FactorMixture DirectionalMixture MixedMixture",
+        "GPU",
+        "their steps are special functions and small solves, which the processor does in NumPy",
+    ),
+    (
+        "InformationMaximization InformationBottleneck",
+        "GPU",
+        "tables of a few clusters by a few columns: a device would wait for the processor",
+    ),
+    (
+        "DirectionalMixture",
+        "missing",
+        "an object that lacks a feature has no direction: its length is unknown, too",
+    ),
+    (
+        "InformationMaximization",
+        "missing",
+        "a classifier without a density has nothing to integrate over",
+    ),
+    (
+        "InformationBottleneck",
+        "missing",
+        "a count that was not made is no share of a row; give the columns that all rows have",
+    ),
+    (
+        "DiscriminativeClustering InformationMaximization InformationBottleneck",
+        "links",
+        "the objective is information, to which a pair of objects adds no term; "
+        "classes say which objects are alike, or use a mixture",
+    ),
+    (
+        "InformationMaximization InformationBottleneck",
+        "labels",
+        "without labels by definition; with them DiscriminativeClustering is the model",
+    ),
+    (
+        "DirichletProcessMixture",
+        "batches",
+        "the number of clusters is inferred from all objects, and clusters of a batch would stay",
+    ),
+    (
+        "DirichletProcessMixture",
+        "dask",
+        "starts and merges compare clusters of all objects; GaussianMixture streams",
+    ),
+    (
+        "InformationMaximization InformationBottleneck",
+        "batches",
+        "the balance of the clusters is a property of all objects; predict_proba places later ones",
+    ),
+    (
+        "InformationBottleneck",
+        "dask",
+        "the joint table is small: sum counts by dask first, then fit the table",
+    ),
+]
+
+
+def reason(model: str, column: str) -> str:
+    """Why a cell is empty, "" where nothing says so."""
+    return next(
+        (why for models, at, why in REASONS if at == column and model in models.split()), ""
+    )
+
+
 CHECKS: dict[str, Callable[[Model], bool]] = {
     check.__name__: check
     for check in (weights, missing, links, labels, sparse, given, new, batches, dask)
@@ -235,23 +323,30 @@ def cell(model: Model, check: Callable[[Model], bool]) -> str:
 
 
 def row(model: Model) -> str:
-    """A row of the table."""
-    cells = [cell(model, check) for check in CHECKS.values()]
-    cells.append(json.loads(GPU.read_text(encoding="utf-8"))[model.name])
+    """A row of the table, each empty cell with the number of its reason."""
+    found = [cell(model, check) for check in CHECKS.values()]
+    found.append(json.loads(GPU.read_text(encoding="utf-8"))[model.name])
+    whys = [why for _, _, why in REASONS]
+    cells = [
+        value or f"[{whys.index(reason(model.name, column)) + 1}](#why-not)"
+        for value, column in zip(found, COLUMNS, strict=True)
+    ]
     return f"| `{model.name}` | {' | '.join(cells)} |"
 
 
 def page() -> str:
     """The whole page."""
     head = f"| model | {' | '.join(COLUMNS)} |\n|---|{'---|' * len(COLUMNS)}\n"
-    return PAGE_TEXT.strip() + "\n\n" + head + "\n".join(map(row, MODELS)) + "\n"
+    rows = "\n".join(map(row, MODELS))
+    whys = "\n".join(f"{i}. **{at}**: {why}." for i, (_, at, why) in enumerate(REASONS, 1))
+    return f"{PAGE_TEXT.strip()}\n\n{head}{rows}\n\n## Why not\n\n{whys}\n"
 
 
 PAGE_TEXT = """
 # What works on what
 
 Every cell is made by running the model with its defaults (`python docs/works_on.py`), and a test
-fails where the page is stale.
+fails where the page is stale. A number stands for a reason below the table.
 
 - **weights**: `fit(X, sample_weight=w)`; a weight of w is w copies, 0 is absence
 - **missing**: missing values (NaN) among the features

@@ -9,9 +9,9 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / ".ci" / "figures.py"
 LIMITS = {
-    "lines of Python": 41_260,
+    "lines of Python": 41_282,
     "files of Python": 178,
-    "lines of Cython": 5_000,
+    "lines of Cython": 5_022,
     "constants": 133,
 }
 

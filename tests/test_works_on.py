@@ -35,7 +35,22 @@ def test_the_page_has_every_model_and_its_own_words():
     rows = [line for line in written.splitlines() if line.startswith("| `")]
     assert [line.split("`")[1] for line in rows] == [model.name for model in works_on.MODELS]
     gpu = json.loads(works_on.GPU.read_text(encoding="utf-8"))
-    assert {line.split("`")[1]: line.split("|")[-2].strip() for line in rows} == gpu
+    last = {line.split("`")[1]: line.split("|")[-2].strip() for line in rows}
+    assert {name: "" if cell.startswith("[") else cell for name, cell in last.items()} == gpu
+
+
+def test_no_cell_is_empty_without_a_reason_and_every_reason_has_a_cell():
+    written = works_on.PAGE.read_text(encoding="utf-8")
+    rows = [line for line in written.splitlines() if line.startswith("| `")]
+    used = set()
+    for line in rows:
+        for cell, column in zip(line.split("|")[2:-1], works_on.COLUMNS, strict=True):
+            if cell.strip() not in ("yes", "given"):
+                why = works_on.reason(line.split("`")[1], column)
+                assert why
+                used.add(why)
+    assert used == {why for _, _, why in works_on.REASONS}
+    assert all(why in written for why in used)
 
 
 def test_every_clusterer_is_on_the_page():

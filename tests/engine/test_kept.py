@@ -24,6 +24,8 @@ MODELS = {
     "student": lambda: sfumato.StudentMixture(3, covariance_type="VVI", random_state=0),
     "factor": lambda: sfumato.FactorMixture(3, n_factors=1, random_state=0),
     "mixed": lambda: sfumato.MixedMixture(3, random_state=0),
+    "directional": lambda: sfumato.DirectionalMixture(3, random_state=0),
+    "dirichlet": lambda: sfumato.DirichletProcessMixture(random_state=0),
 }
 
 

@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 
 from sfumato.data.constraints import Known
 from sfumato.engine import linked
+from sfumato.native.linked import Units
 
 
 def enumerated(logits, together, pulls, labels):
@@ -61,7 +62,7 @@ def test_hard_links_of_a_large_piece_are_honoured(rng):
     logits[np.arange(n), truth] += 2.0
     pairs = np.array([(a, b) for a in range(n) for b in range(a) if truth[a] != truth[b]])[::7]
     links = linked.Linked.of(Known.of(None, pairs, None, logits, k))
-    assert max(same.units.shape[1] for same in links.pieces) > 8
+    assert max(units.size for units in links.pieces) > 8
     U, value = links.couple(logits)
     labels = U.argmax(axis=1)
     at = np.searchsorted(links.rows, pairs)
@@ -73,7 +74,8 @@ def test_mean_field_bounds_the_exact_sum_from_below(rng):
     A, pull = rng.normal(size=(5, 2)), np.zeros((5, 5))
     for a, b in ((0, 1), (1, 2), (2, 3), (3, 4)):
         pull[a, b] = pull[b, a] = -0.3
-    (U,), exact = linked._exact(A[None], pull[None])
+    nothing, piece = (np.empty(0, int),) * 3, [(np.arange(5), pull)]
+    U, exact = Units(np.full(5, -1), nothing, piece, linked.MOST_STATES).couple(A)
     near, bound = linked._mean_field(A, pull)
     assert bound <= exact
     assert bound > exact - 0.05
@@ -93,7 +95,7 @@ def test_units_of_known_label_tell_others_and_join_no_pieces(rng):
     y = np.array([0, 1, 2, -1, -1, -1, -1])
     apart = [[0, 3, 0.8], [1, 3, 1.7], [4, 2, 2.5], [5, 4, 0.4]]
     links = linked.Linked.of(Known.of([[6, 2, 1.1]], apart, y, logits, 3))
-    assert [same.units.shape for same in links.pieces] == [(1, 2)]
+    assert [units.size for units in links.pieces] == [2]
     U, value = links.couple(logits)
     pulls = [((a, b), -w) for a, b, w in apart] + [((6, 2), 1.1)]
     expected, total = enumerated(logits, [], pulls, y)
@@ -101,11 +103,11 @@ def test_units_of_known_label_tell_others_and_join_no_pieces(rng):
     assert value == pytest.approx(total, abs=1e-8)
 
 
-def test_pieces_of_one_size_are_worked_on_as_each_by_itself(rng):
+def test_pieces_are_worked_on_as_each_by_itself(rng):
     logits = rng.normal(size=(8, 3))
     apart = [[0, 1, 0.8], [2, 3, 1.7], [4, 5, 2.5], [5, 6, 0.4], [6, 7, 1.0]]
     together = linked.Linked.of(Known.of(None, apart, None, logits, 3))
-    assert [same.units.shape for same in together.pieces] == [(2, 2), (1, 4)]
+    assert [units.size for units in together.pieces] == [2, 2, 4]
     U, value = together.couple(logits)
     groups = (apart[:1], apart[1:2], apart[2:])
     parts = [linked.Linked.of(Known.of(None, group, None, logits, 3)) for group in groups]

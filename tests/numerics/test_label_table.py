@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from sfumato.models.consensus import solutions
-from sfumato.native.labels import likely_row
+from sfumato.native.labels import bregman_row
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
 from sfumato.numerics import simplex
@@ -212,20 +212,28 @@ def test_regularization_falls_from_a_share_of_the_mean_degree_to_nothing():
     assert kernel.regularization(table, bare._replace(values=np.ones(3))) == 0.0
 
 
+LOSSES = {
+    "coassociation-likelihood": lambda c, p: -(c * np.log(p) + (1 - c) * np.log(1 - p)),
+    "coassociation-kullback-leibler": lambda c, p: c * np.log(c / p) - c + p,
+    "coassociation-itakura-saito": lambda c, p: p / c - np.log(p / c) - 1,
+}
+
+
 @pytest.mark.parametrize("k", [1, 2, 5])
-def test_a_row_of_the_likelihood_only_falls_and_settles_at_the_minimum(k):
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_row_of_a_divergence_only_falls_and_settles_at_the_minimum(k, name):
     rng = np.random.default_rng(k)
-    U = simplex.draw(rng, (40, k))
+    U, kind = simplex.draw(rng, (40, k)), list(solutions.DIVERGENCES).index(name)
     U[:5] = np.eye(k)[np.zeros(5, dtype=int)]
 
     def loss(c, weight, u):
         p = np.clip(U @ u, solutions.NEAR, 1 - solutions.NEAR)
-        return -np.sum(weight * (c * np.log(p) + (1 - c) * np.log1p(-p)))
+        return np.sum(weight * LOSSES[name](c, p))
 
     for i in range(10):
-        c, weight, u = rng.random(40), rng.integers(0, 4, 40).astype(float), U[i]
+        c, weight, u = rng.uniform(0.05, 1, 40), rng.integers(0, 4, 40).astype(float), U[i]
         for _ in range(300):
-            before, u = loss(c, weight, u), likely_row(c, weight, U, u)
+            before, u = loss(c, weight, u), bregman_row(c, weight, U, u, kind)
             assert loss(c, weight, u) <= before + 1e-10 * abs(before)
         assert u.min() >= 0
         assert u.sum() == pytest.approx(1.0)

@@ -26,12 +26,12 @@ it was observed, so missing values need no expectations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..array.arrays import to_numpy
+from ..array.arrays import as_dense
 from ..array.rows import Rows
 from ..array.types import Array, Weights
 from ..engine.component import Component
@@ -159,11 +159,14 @@ class Factors(Component):
 
     def rows(self, X: Array, *columns: Any) -> Rows:
         inner = self.coordinates.inner
-        return Rows(X, *columns, view=lambda block: inner(to_numpy(block).astype(np.float64)))
+        return Rows(X, *columns, view=lambda block: inner(as_dense(block, np.float64)))
 
     def log_volumes(self, block: Array) -> np.ndarray:
         """Change of log-densities by the change of coordinates, for observed features only."""
         return ~np.isnan(block) @ np.log(self.coordinates.scale)
+
+    def in_batches(self) -> Factors:
+        return replace(self, missing=True)  # whose sums are not about the means of one state
 
     def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> State:
         """State with the means of the groups, their principal axes as loadings, and the rest."""
@@ -239,9 +242,8 @@ def most_factors(d: int) -> int:
 
 
 class SeenStats(NamedTuple):
-    """N (k,), the log-likelihood, and sums over the rows where a feature was observed: y (k, d), y
-    * y (k, d), y f' (k, d, q) and (f, 1)(f, 1)' (k, d, q + 1, q + 1).
-    """
+    """N (k,), and over the rows where a feature was seen sums of x (k, d), x * x (k, d), x f'
+    (k, d, q) and (f, 1)(f, 1)' (k, d, q + 1, q + 1), and the log-likelihood."""
 
     mass: np.ndarray
     first: np.ndarray
@@ -252,9 +254,7 @@ class SeenStats(NamedTuple):
 
 
 def _expect_seen(X: np.ndarray, state: State, j: int) -> tuple[np.ndarray, ...]:
-    """log( pi_j N ) (b,), deviations from the mean (b, d) (zero if missing), expected factors (b,
-    q) and their covariances (b, q, q).
-    """
+    """log( pi_j N ) (b,), expected factors (b, q) and their covariances (b, q, q)."""
     L, noise, seen = state.loadings[j], state.uniquenesses[j], (~np.isnan(X)).astype(np.float64)
     d, q = L.shape
     A, Y = L / noise[:, None], np.nan_to_num(X - state.means[j])
@@ -264,7 +264,7 @@ def _expect_seen(X: np.ndarray, state: State, j: int) -> tuple[np.ndarray, ...]:
     F = np.einsum("bqr,br->bq", C, P)
     log_det = seen @ (np.log(noise) + LOG_2PI) + np.linalg.slogdet(M)[1]
     distance = (Y * Y) @ (1.0 / noise) - np.sum(P * F, axis=1)
-    return np.log(state.weights[j]) - 0.5 * (log_det + distance), Y, F, C
+    return np.log(state.weights[j]) - 0.5 * (log_det + distance), F, C
 
 
 def seen_logits(X: np.ndarray, state: State) -> np.ndarray:
@@ -275,12 +275,12 @@ def seen_logits(X: np.ndarray, state: State) -> np.ndarray:
 def summarize_seen(
     X: np.ndarray, weights: np.ndarray | None, state: State, given: np.ndarray | None = None
 ) -> SeenStats:
-    """Sums over a block of rows (b, d), for ``given`` memberships (b, k) if passed."""
-    seen, (b, d) = (~np.isnan(X)).astype(np.float64), X.shape
+    """Sums over a block of rows (b, d), with memberships (b, k) if they are ``given``."""
+    seen, (b, d), Y = (~np.isnan(X)).astype(np.float64), X.shape, np.nan_to_num(X)
     joint, *each = zip(*(_expect_seen(X, state, j) for j in range(len(state.weights))), strict=True)
     R, level = weighted_columns(np.stack(joint), weights, given)
     sums = []
-    for r, Y, F, C in zip(R, *each, strict=True):
+    for r, F, C in zip(R, *each, strict=True):
         weighted = Y * r[:, None]
         with_one = np.hstack([F, np.ones((b, 1))])
         T = with_one[:, :, None] * with_one[:, None, :]
@@ -311,7 +311,7 @@ def update_seen(stats: SeenStats, state: State, floor: float, *, shared: bool) -
         noise = np.where(known, noise, state.uniquenesses)
     return State(
         mass / mass.sum(),
-        state.means + np.where(known, solution[:, :, q], 0.0),
+        np.where(known, solution[:, :, q], state.means),
         np.where(known[..., None], solution[:, :, :q], state.loadings),
         np.maximum(noise, floor),
     )
@@ -322,7 +322,7 @@ def factor_sample(data: Objects, coordinates: Coordinates) -> Sample:
     principal axes, alternately in the units of the data and of every feature.
     """
     view = coordinates.inner
-    rows = Rows(data.X, data.weights, view=lambda X: view(to_numpy(X).astype(np.float64)))
+    rows = Rows(data.X, data.weights, view=lambda X: view(as_dense(X, np.float64)))
     rng = np.random.default_rng(0)
     X, weights, _ = seeding.sorted_sample(rows, SCREEN, rng, features=np.nan_to_num)
     scale = coordinates.scale

@@ -22,6 +22,7 @@ from ..array.rows import Rows
 from ..array.types import Array, Weights
 from ..conjugate import NormalInverseWishart
 from ..engine.component import Component, Ready
+from ..engine.linked import LinkedRows, free_weights
 from ..numerics import distances, families, seeding
 from ..numerics.distances import Coordinates, weighted_columns
 from . import kernel
@@ -206,6 +207,11 @@ class Gaussian(Component):
     def coordinates(self) -> Coordinates:
         """Coordinates used by the family."""
         return self.measured.coordinates_of(self.family)
+
+    @property
+    def missing(self) -> bool:  # type: ignore[override]
+        """Whether rows may miss values."""
+        return self.measured.missing
 
     @property
     def n_features(self) -> int:
@@ -408,7 +414,7 @@ class Gaussian(Component):
         state = kernel.unpack(vector, like)
         return state._replace(**{name: getattr(like, name) for name in self.given.frozen})
 
-    def whole(self, rows: Rows) -> Whole | None:
+    def whole(self, rows: Rows, linked: LinkedRows | None) -> Whole | None:
         """The native loop, for few features in one block of z(x)."""
         if (
             self.apart
@@ -421,7 +427,12 @@ class Gaussian(Component):
             or self.coordinates.thinnest < 1e-8  # for flat data less accurate than LAPACK
         ):
             return None
-        return Whole(rows.stack[0], rows.columns[0] if rows.columns else None, self.prior)
+        weights, *free = rows.columns or (None,)
+        if linked is not None:
+            if not linked.links.enumerable(self.n_clusters + (self.noise is not None)):
+                return None
+            weights = free_weights(rows.shape[0], weights, free[0])
+        return Whole(rows.stack[0], weights, self.prior, linked)
 
     def n_parameters(self) -> int:
         noise = self.noise is not None

@@ -19,6 +19,7 @@ import numpy as np
 from ..array.arrays import device, inplace, namespace, native, to_numpy
 from ..array.types import Array, Weights
 from ..engine import loop
+from ..engine.linked import LinkedRows
 from ..numerics import distances, families
 
 LOG_2PI = float(np.log(2.0 * np.pi))
@@ -356,11 +357,19 @@ class Whole:
     """Whole runs in one native loop, for few features in one block, with the same steps,
     extrapolation and tolerance as ``engine.component.Likelihood``.
 
-    ``Z`` (q, n) are quadratic features in the form of the family; weights are (n,) or None.
+    Quadratic features ``Z`` (q, n) of the kind of a family, weights (n,), a prior or None, and
+    linked rows or None, whose weights are zero.
     """
 
-    def __init__(self, Z: np.ndarray, weights: np.ndarray | None, prior: Prior | None) -> None:
+    def __init__(
+        self,
+        Z: np.ndarray,
+        weights: np.ndarray | None,
+        prior: Prior | None,
+        linked: LinkedRows | None = None,
+    ) -> None:
         self.Z, self.weights, self.prior = Z, weights, prior
+        self.linked = None if linked is None else (linked.links.units, linked.sums().T)
         self._mixture: Any = None
 
     def run(self, state: State, max_iter: int, least: float) -> loop.Run:
@@ -399,6 +408,7 @@ class Whole:
                 state.floor,
                 noise,
                 belief,
+                self.linked,
             )
         self._mixture.put(*state[:3])
         return self._mixture

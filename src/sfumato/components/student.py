@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betaln, chdtri, digamma, gammaln, zeta
 
+from ..array.arrays import as_dense
 from ..array.rows import Rows
 from ..array.types import Array, Weights
 from ..engine.component import Component
@@ -87,7 +88,7 @@ class Student(Gaussian):
 
     def view(self, block: Array) -> np.ndarray:
         """Rows in float64."""
-        return super().view(np.asarray(block, dtype=np.float64))
+        return super().view(as_dense(block, np.float64))
 
     def starts(
         self, X: np.ndarray, R: np.ndarray, unit: float, shrink: Sequence[bool]
@@ -99,7 +100,7 @@ class Student(Gaussian):
     def ready(self, state: State) -> Any:
         return state if self.apart else Ready(state, *kernel.squares(state))
 
-    def whole(self, rows: Rows) -> None:
+    def whole(self, rows: Rows, linked: object) -> None:
         return None
 
     def _look(

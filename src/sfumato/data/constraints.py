@@ -96,7 +96,7 @@ class Known(NamedTuple):
         if self.pairs is None or self.weights is None:
             return None
         value = np.where(np.isnan(self.weights), -default, self.weights) * unit
-        return _symmetric(self.pairs, value, group, size)
+        return symmetric(self.pairs, value, group, size)
 
     def edges(self, group: np.ndarray | None, size: int, degree: float) -> Any:
         """Sparse edges (size, size) to add to a graph of mean ``degree``; None without links."""
@@ -104,7 +104,7 @@ class Known(NamedTuple):
             return None
         value = np.where(np.isposinf(self.signs), TUNING.together * degree, self.signs)
         value = np.where(np.isnan(value), -TUNING.apart * degree, value)
-        return _symmetric(self.links, value, group, size)
+        return symmetric(self.links, value, group, size)
 
     def held(self, group: np.ndarray | None, size: int) -> np.ndarray | None:
         """Cluster (size,) of each labelled object, -1 for others; None without labels."""
@@ -135,7 +135,7 @@ class Known(NamedTuple):
             )
 
 
-def _symmetric(pairs: np.ndarray, value: np.ndarray, group: Any, size: int) -> Any:
+def symmetric(pairs: np.ndarray, value: np.ndarray, group: Any, size: int) -> Any:
     """Symmetric sparse matrix with ``value`` at ``pairs`` of rows, indexed by their objects."""
     at = pairs if group is None else group[pairs]
     kept = (at >= 0).all(axis=1) & (at[:, 0] != at[:, 1])

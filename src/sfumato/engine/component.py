@@ -37,6 +37,7 @@ class Component(ABC):
     """
 
     n_clusters: int
+    missing: bool = True  # whether rows may miss values
     pack: Callable[[Any], np.ndarray] | None = None
 
     @property
@@ -86,6 +87,10 @@ class Component(ABC):
         """The same mixture, in the form for rows with missing values."""
         return self, state
 
+    def in_batches(self) -> Component:
+        """The same mixture with statistics that other states can be made of, too."""
+        return self
+
     def ready(self, state: State) -> Any:
         """Quantities of a state needed in a pass, computed once for all blocks."""
         return state
@@ -119,8 +124,8 @@ class Component(ABC):
         """The state that ``pack`` turned into a vector."""
         raise NotImplementedError
 
-    def whole(self, rows: Rows) -> Any:
-        """An object that runs EM natively on these rows, or None."""
+    def whole(self, rows: Rows, linked: LinkedRows | None) -> Any:
+        """A native runner of whole runs on these rows, some of them linked, or None."""
         return None
 
     @abstractmethod
@@ -234,7 +239,7 @@ class Likelihood:
 
     @cached_property
     def _whole(self) -> Any:
-        return None if self.linked is not None else self.component.whole(self.rows)
+        return self.component.whole(self.rows, self.linked)
 
     def memberships(self, state: State) -> Any:
         """Memberships (n, k) of all rows."""

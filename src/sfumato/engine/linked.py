@@ -31,10 +31,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from ..array.arrays import namespace, to_numpy
+from ..array.arrays import namespace, native, to_numpy
 from ..array.rows import Rows
 from ..array.types import Weights
-from ..data.constraints import Known
+from ..data.constraints import Known, symmetric
 from ..numerics.operators import like
 from ..numerics.simplex import softmax
 
@@ -44,28 +44,20 @@ MOST_TRIALS = 20_000  # labels tried in a search through one piece
 LEAST = 1e-300  # smaller memberships count as none; its logarithm is finite
 
 
-class Pieces(NamedTuple):
-    """All pieces of one size: units (g, s) with pulls (g, s, s), symmetric with zero diagonal.
-
-    They are processed together, since most pieces are pairs, which take microseconds each.
-    """
-
-    units: np.ndarray
-    pull: np.ndarray
-
-
 class Linked(NamedTuple):
     """Rows (m,) that are linked or labelled.
 
     ``unit`` (m,) is the unit of each, ``labels`` (u,) the known cluster of each unit or -1.
-    ``told`` are pulls (t,) on units (t,) towards clusters (t,), from units with known labels.
+    ``pull`` (u, u) holds pulls between units of unknown label, sparse and symmetric; ``pieces`` are
+    the units that these join. ``units`` couples all labels.
     """
 
     rows: np.ndarray
     unit: np.ndarray
     labels: np.ndarray
-    pieces: tuple[Pieces, ...]
-    told: tuple[np.ndarray, np.ndarray, np.ndarray]
+    pull: Any
+    pieces: list[np.ndarray]
+    units: Any
 
     @classmethod
     def of(cls, known: Known, hard: float = HARD) -> Linked | None:
@@ -90,8 +82,14 @@ class Linked(NamedTuple):
         here, there = np.where(first, *ends.T), np.where(first, *ends.T[::-1])
         known_end = of_unit[there] >= 0
         told = (here[known_end], of_unit[there[known_end]], pull[known_end])
-        pieces = _pieces(ends[~known_end], pull[~known_end], of_unit.size)
-        return cls(rows, unit, of_unit, pieces, told)
+        matrix = symmetric(ends[~known_end], pull[~known_end], None, of_unit.size)
+        _, piece = connected_components(matrix, directed=False)
+        order = np.argsort(piece, kind="stable")
+        pieces = np.split(order, np.flatnonzero(np.diff(piece[order])) + 1)
+        pieces = [units for units in pieces if units.size > 1]
+        each = [(units, matrix[units][:, units].toarray()) for units in pieces]
+        units = native("linked").Units(of_unit, told, each, MOST_STATES)
+        return cls(rows, unit, of_unit, matrix, pieces, units)
 
     def of_units(self, values: np.ndarray) -> np.ndarray:
         """Sums (u, k) of the values (m, k) over the rows of every unit."""
@@ -106,20 +104,17 @@ class Linked(NamedTuple):
         share its label.
         """
         A = self.of_units(logits if weights is None else weights[:, None] * logits)
-        units, clusters, pulls = self.told
-        np.add.at(A, (units, clusters), pulls)
-        known = np.flatnonzero(self.labels >= 0)
-        own = self.labels[known]
-        kept = A[known, own]
-        A[known] = -10.0 * HARD * self.labels.size
-        A[known, own] = kept
-        (R, levels), value = softmax(A.copy()), 0.0
-        alone = np.ones(len(A), dtype=bool)
-        for same in self.pieces:
-            alone[same.units] = False
-            R[same.units], part = _of_pieces(A[same.units], same.pull)
-            value += part
-        return R[self.unit], value + float(levels[alone].sum())
+        R, value = self.units.couple(A)
+        for units in self.pieces:
+            if not self.enumerable(R.shape[1], units.size):
+                R[units], part = _mean_field(R[units], self.pull[units][:, units].toarray())
+                value += part
+        return R[self.unit], value
+
+    def enumerable(self, k: int, size: int | None = None) -> bool:
+        """Whether ``size`` units, by default those of the largest piece, have few labellings."""
+        most = max((units.size for units in self.pieces), default=0) if size is None else size
+        return k ** int(most) <= MOST_STATES
 
 
 class LinkedRows(NamedTuple):
@@ -158,6 +153,11 @@ class LinkedRows(NamedTuple):
         found[self.links.rows] = 0.0
         return found
 
+    def sums(self) -> np.ndarray:
+        """Weighted sums (u, q) of what a model sees of the rows of every unit."""
+        seen = self.rows.map(lambda block, _: to_numpy(block))
+        return self.links.of_units(self.weights[:, None] * seen)
+
     def couple(self, logits: Callable[[Any], np.ndarray]) -> tuple[np.ndarray, float]:
         """``Linked.couple``, with ``logits`` given as a function of blocks."""
         return self.links.couple(self.rows.map(lambda block, _: logits(block)), self.weights)
@@ -171,50 +171,6 @@ def free_weights(n: int, weights: Weights, free: Weights) -> np.ndarray:
     """Weights (n,) of rows that are ``free`` of links; zero for linked rows."""
     w = np.ones(n) if weights is None else weights
     return w if free is None else w * free
-
-
-def _pieces(ends: np.ndarray, pull: np.ndarray, size: int) -> tuple[Pieces, ...]:
-    """Groups of units that are connected by pulls between their ``ends`` (q, 2)."""
-    apart = ends[:, 0] != ends[:, 1]
-    ends, pull = ends[apart], pull[apart]
-    one_way = sp.coo_array((pull, (ends[:, 0], ends[:, 1])), shape=(size, size)).tocsr()
-    matrix = one_way + one_way.T
-    piece = connected_components(matrix != 0, directed=False)[1]
-    by_size: dict[int, list[np.ndarray]] = {}
-    for number in np.unique(piece[ends.ravel()]):
-        units = np.flatnonzero(piece == number)
-        by_size.setdefault(units.size, []).append(units)
-    return tuple(
-        Pieces(np.stack(same), np.stack([matrix[units][:, units].toarray() for units in same]))
-        for same in by_size.values()
-    )
-
-
-def _of_pieces(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
-    _, s, k = A.shape
-    if s * np.log(k) <= np.log(MOST_STATES):
-        return _exact(A, pull)
-    found = [_mean_field(*one) for one in zip(A, pull, strict=True)]
-    return np.stack([R for R, _ in found]), sum(value for _, value in found)
-
-
-def _exact(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
-    """Marginals (g, s, k) over all k^s labellings of each piece, and the log of the product of
-    their sums.
-    """
-    g, s, k = A.shape
-    T: Any = np.zeros((g,) + (k,) * s)
-    for a in range(s):
-        T = T + A[:, a].reshape((g,) + (1,) * a + (k,) + (1,) * (s - 1 - a))
-        for b in range(a + 1, s):
-            if pull[:, a, b].any():
-                both = pull[:, a, b, None, None] * np.eye(k)
-                shape = (1,) * a + (k,) + (1,) * (b - a - 1) + (k,) + (1,) * (s - 1 - b)
-                T = T + both.reshape((g, *shape))
-    flat, values = softmax(T.reshape(g, -1))
-    P = flat.reshape(T.shape)
-    marginals = [P.sum(axis=tuple(c + 1 for c in range(s) if c != a)) for a in range(s)]
-    return np.stack(marginals, axis=1), float(values.sum())
 
 
 def _mean_field(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:

@@ -30,10 +30,11 @@ from ..data.constraints import Known
 from ..data.features import check_features, observed_only, refuse_tensors
 from ..numerics import seeding
 from ..numerics.seeding import SCREEN
+from .base import blended
 from .clusterer import Clusterer
-from .component import Component, Fit, ModelSearch
+from .component import Component, Fit, Likelihood, ModelSearch
 from .linked import publish_kept
-from .loop import State
+from .loop import Run, State
 from .search import Objects, Plan, choose, fit_all, fit_growing, on_all
 from .structure import FEWEST, LARGEST, assess, count_distinct
 
@@ -49,6 +50,8 @@ class Mixture(Clusterer):
     _component: Component
     _state: Any
     _dtype: Any
+    _classes: np.ndarray | None  # integer labels of clusters that the user named
+    _in_batches = False  # whether others may vary where the first objects do not
 
     def _streams(self) -> bool:
         return True
@@ -74,7 +77,7 @@ class Mixture(Clusterer):
 
     def _read(self, X: Array, *, reset: bool) -> Any:
         refuse_tensors(self, X)
-        return check_features(self, X, reset=reset, missing=True, sparse=False)
+        return check_features(self, X, reset=reset, missing=True)
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
@@ -118,8 +121,8 @@ class Mixture(Clusterer):
 
         Parameters
         ----------
-        X : array or data frame of shape (n, p)
-            One object per row; missing values are NaN.
+        X : array, sparse array or data frame of shape (n, p)
+            One object per row; NaN means missing. Sparse rows are made dense block by block.
         %(partial_labels)s
         %(sample_weight)s
         %(mixture_links)s
@@ -128,15 +131,43 @@ class Mixture(Clusterer):
         -------
         self
         """
+        return self._learn(X, y, sample_weight, (must_link, cannot_link))
+
+    def _learn(
+        self,
+        X: Array,
+        y: Any,
+        sample_weight: ArrayLike | None,
+        links: tuple[Any, Any] = (None, None),
+        *,
+        in_batches: bool = False,
+    ) -> Any:
+        """The fit; features that do not vary here may vary where others come ``in_batches``."""
+        self._in_batches = in_batches
         self._forget()
         self._check_parameters()
         self._check_room(X)
         X = self._read(X, reset=True)
         weights = check_weights(sample_weight, X)
         sizes = self._sizes(X, weights)
-        told = not (y is None and must_link is None and cannot_link is None)
-        known = Known.of(must_link, cannot_link, y, X, max(sizes)) if told else Known()
-        return self._fit(X, weights, sizes, known)
+        return self._fit(X, weights, sizes, self._known(y, links, X, max(sizes)))
+
+    def _known(self, y: Any, links: tuple[Any, Any], X: Array, k: int) -> Known:
+        """Constraints from partial labels and links."""
+        y = None if y is None else np.asarray(y)
+        y = y[:, 0] if y is not None and y.ndim == 2 and y.shape[1] == 1 else y
+        if y is not None and y.ndim == 1 and len(y) != X.shape[0]:
+            raise ValueError(
+                f"y has {len(y)} labels for {X.shape[0]} objects: give one label per object, -1 "
+                "where it is unknown"
+            )
+        self._classes = None
+        if y is None and all(pairs is None for pairs in links):
+            return Known()
+        known = Known.of(*links, y, X, k)
+        if known.labels is not None and y.dtype.kind in "iu":
+            self._classes = np.unique(y[y != -1])
+        return known
 
     def _fit(
         self, X: Array, weights: np.ndarray | None, sizes: list[int], known: Known, *columns: Any
@@ -311,10 +342,79 @@ class Mixture(Clusterer):
     def _drawn(self, labels: np.ndarray, rng: np.random.Generator) -> Any:
         return self._component.draw(self._state, labels, rng)
 
+    def partial_fit(
+        self, X: Array, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+    ) -> Any:
+        """Learn from one batch: the first one starts the model, later ones update it.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, p)
+            A batch of objects; the first must have enough for the components.
+        y : array of shape (n,), optional
+            Partial labels as in ``fit``; the first batch must contain all labels.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+            ``memberships_`` and ``labels_`` are those of this batch.
+        """
+        first = not hasattr(self, "memberships_")
+        if first:
+            self._learn(X, y, sample_weight, in_batches=True)
+            self._component = self._component.in_batches()
+        X = self._read(X, reset=False)
+        if not self._component.missing and has_holes(Rows(X)):
+            raise ValueError(
+                "X has missing values (NaN), and the first batch had none: begin with a batch that "
+                "has some"
+            )
+        data = Objects.of(X, check_weights(sample_weight, X), self._batch_labels(y, X))
+        self._absorb(data.likelihood(self._component), first)
+        return self
+
+    def _batch_labels(self, y: Any, X: Array) -> Known:
+        """Known labels of a batch as components, numbered as in the first batch."""
+        known = Known.of(None, None, y, X, X.shape[0])
+        if known.labels is None:
+            return known
+        if self._classes is None:
+            raise ValueError(
+                "y marks labels as known (others -1), and the first batch had none: begin with a "
+                "batch that has all labels"
+            )
+        there = known.labels >= 0
+        strange = there & ~np.isin(y, self._classes)
+        if strange.any():
+            raise ValueError(
+                f"y has the label {np.asarray(y)[strange][0]}, which the first batch had not: "
+                "begin with a batch that has all labels"
+            )
+        labels = np.where(there, np.searchsorted(self._classes, y), -1)
+        return known._replace(labels=labels)
+
+    def _absorb(self, likelihood: Likelihood, first: bool) -> None:
+        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch, to which
+        the model has just been fitted, only leaves its statistics."""
+        stats = likelihood.sum(self._state)
+        batches = blended(getattr(self, "_batches_", None), stats, likelihood.total)
+        self._batches_ = batches
+        if first:
+            return
+        seen = type(stats)(*(part * batches.total for part in batches.stats))
+        self._state = self._component.update(seen, self._state)
+        value = likelihood.sum(self._state).objective + self._component.log_prior(self._state)
+        value = float(value) + likelihood.log_volume
+        past, n_iter = self.history_, self.n_iter_
+        U = likelihood.memberships(self._state)
+        self._publish(_as(U, self._dtype), Run(self._state, value, np.array([value]), 1, True))
+        self._publish_parameters()
+        self.history_, self.n_iter_ = np.append(past, value), n_iter + 1
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = False
+        tags.input_tags.allow_nan = tags.input_tags.sparse = True
         return tags
 
 

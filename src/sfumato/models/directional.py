@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import gammaln, ive
 from scipy.stats import vonmises_fisher
 
-from ..array.arrays import to_numpy
+from ..array.arrays import as_dense
 from ..array.docs import documented
 from ..array.rows import Rows
 from ..array.types import Array, RandomState, Weights
@@ -96,7 +96,7 @@ def log_constant(d: int, concentrations: np.ndarray) -> np.ndarray:
 
 def directions(X: Array) -> np.ndarray:
     """Rows scaled to length one, in float64; rows of zeros or without any value become zeros."""
-    return unit_rows(np.nan_to_num(to_numpy(X).astype(np.float64)))
+    return unit_rows(np.nan_to_num(as_dense(X, np.float64)))
 
 
 @dataclass(frozen=True, eq=False)

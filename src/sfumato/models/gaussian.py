@@ -20,9 +20,7 @@ from ..components.kernel import LOG_2PI, State
 from ..conjugate import NormalInverseWishart
 from ..data.constraints import Known
 from ..data.features import check_features, observed_only
-from ..engine.base import blended
-from ..engine.component import Component, Fit, Likelihood
-from ..engine.loop import Run
+from ..engine.component import Component, Fit
 from ..engine.mixture import Mixture, posterior
 from ..engine.search import Objects, Plan, on_all
 from ..numerics import families
@@ -197,7 +195,6 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
     _component: Gaussian
     _members: tuple[Member, ...]
-    _classes: np.ndarray | None
     _constant: Constant | None
 
     def __init__(
@@ -277,17 +274,14 @@ class GaussianMixture(AutomaticMixture, Mixture):
         links: tuple[Any, Any] = (None, None),
         measurement_error: ArrayLike | None = None,
         *,
-        keep_constant: bool = False,
+        in_batches: bool = False,
     ) -> Any:
-        """Fit the mixture; ``keep_constant`` keeps constant features, which may vary in later
-        batches.
-        """
         self._forget()
         self._check_parameters()
         self._check_room(X)
         X = self._read(X, reset=True)
         weights = check_weights(sample_weight, X)
-        self._constant = self._find_constant(X, weights, keep_constant, measurement_error)
+        self._constant = self._find_constant(X, weights, in_batches, measurement_error)
         X = X if self._constant is None else self._constant.part(X)
         sizes = self._sizes(X, weights)
         known = self._known(y, links, X, max(sizes))
@@ -301,23 +295,6 @@ class GaussianMixture(AutomaticMixture, Mixture):
         errors = check_errors(measurement_error, X, X.shape[1])
         self._check_with_errors(known)
         return self._fit(X, weights, sizes, known, errors)
-
-    def _known(self, y: Any, links: tuple[Any, Any], X: Array, k: int) -> Known:
-        """Constraints from partial labels and links."""
-        y = None if y is None else np.asarray(y)
-        y = y[:, 0] if y is not None and y.ndim == 2 and y.shape[1] == 1 else y
-        if y is not None and y.ndim == 1 and len(y) != X.shape[0]:
-            raise ValueError(
-                f"y has {len(y)} labels for {X.shape[0]} objects: give one label per object, -1 "
-                "where it is unknown"
-            )
-        self._classes = None
-        if y is None and all(pairs is None for pairs in links):
-            return Known()
-        known = Known.of(*links, y, X, k)
-        if known.labels is not None and y.dtype.kind in "iu":
-            self._classes = np.unique(y[y != -1])
-        return known
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -506,80 +483,6 @@ class GaussianMixture(AutomaticMixture, Mixture):
     def _drawn(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         drawn = self._component.draw(self._state, labels, rng)
         return drawn if self._constant is None else self._constant.points(drawn)
-
-    def partial_fit(
-        self, X: Array, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
-    ) -> Any:
-        """Learn from one batch: the first one starts the model, later ones update it.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n, p)
-            A batch of objects; the first must have enough for the components.
-        y : array of shape (n,), optional
-            Partial labels as in ``fit``; the first batch must contain all labels.
-        sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
-            ``memberships_`` and ``labels_`` are those of this batch.
-        """
-        first = not hasattr(self, "memberships_")
-        if first:
-            self._learn(X, y, sample_weight, keep_constant=True)
-        X = self._read(X, reset=False)
-        if not self._component.measured.missing and has_holes(Rows(X)):
-            raise ValueError(
-                "X has missing values (NaN), and the first batch had none: begin with a batch that "
-                "has some"
-            )
-        data = Objects.of(X, check_weights(sample_weight, X), self._batch_labels(y, X))
-        self._absorb(data.likelihood(self._component), first)
-        return self
-
-    def _batch_labels(self, y: Any, X: Array) -> Known:
-        """Known labels of a batch as component numbers, as in the first batch."""
-        known = Known.of(None, None, y, X, X.shape[0])
-        if known.labels is None:
-            return known
-        if self._classes is None:
-            raise ValueError(
-                "y marks labels as known (others -1), and the first batch had none: begin with a "
-                "batch that has all labels"
-            )
-        there = known.labels >= 0
-        strange = there & ~np.isin(y, self._classes)
-        if strange.any():
-            raise ValueError(
-                f"y has the label {np.asarray(y)[strange][0]}, which the first batch had not: "
-                "begin with a batch that has all labels"
-            )
-        labels = np.where(there, np.searchsorted(self._classes, y), -1)
-        return known._replace(labels=labels)
-
-    def _absorb(self, likelihood: Likelihood, first: bool) -> None:
-        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch, to which
-        the model has just been fitted, only leaves its statistics."""
-        stats = likelihood.sum(self._state)
-        batches = blended(getattr(self, "_batches_", None), stats, likelihood.total)
-        self._batches_ = batches
-        if first:
-            return
-        seen = batches.stats._replace(sums=batches.stats.sums * batches.total)
-        self._state = self._component.update(seen, self._state)
-        value = likelihood.sum(self._state).objective + self._component.log_prior(self._state)
-        value = float(value) + likelihood.log_volume
-        past, n_iter = self.history_, self.n_iter_
-        U = likelihood.memberships(self._state)
-        self._publish(U, Run(self._state, value, np.array([value]), 1, True))
-        self._publish_parameters()
-        self.history_, self.n_iter_ = np.append(past, value), n_iter + 1
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _box(data: Objects, measured: Measured) -> np.ndarray:

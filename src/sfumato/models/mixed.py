@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
 from ..array.arrays import to_numpy
@@ -144,7 +145,8 @@ class MixedMixture(AutomaticMixture, Mixture):
             codes, columns = code_frame(frame, fitted, self.columns)
         else:
             refuse_tensors(self, X)
-            X = check_features(self, X, reset=reset, missing=True, sparse=False)
+            X = check_features(self, X, reset=reset, missing=True)
+            X = X.toarray() if sp.issparse(X) else X
             names = list(getattr(self, "feature_names_in_", range(X.shape[1])))
             codes, columns = code_array(X, fitted, self.columns, names)
         if reset:
@@ -182,6 +184,7 @@ class MixedMixture(AutomaticMixture, Mixture):
         kinds = np.array([column.kind for column in self._columns])
         # Numeric columns without variance do not separate clusters and stay out of the fit.
         constant = (low == high) & (low != high).any() & np.isin(kinds, list(_SCALES))
+        constant &= not self._in_batches
         self._constant = {int(i): float(low[i]) for i in np.flatnonzero(constant)}
         kinds[constant] = ""
         normal = np.flatnonzero((kinds == "normal") | (kinds == "log-normal"))

@@ -12,6 +12,7 @@ from libc.string cimport memcpy, memset
 
 from .blas cimport multiply
 from .families cimport Family, covariances, room
+from .linked cimport Units
 from .matrices cimport cholesky, precision, raise_spectra
 from .signals cimport check_signals
 from .sums cimport gaussian_walk, gaussian_work
@@ -29,7 +30,9 @@ cdef class Mixture:
 
     ``Z`` (q, n) are quadratic features, ``shape`` is (k, p, w), ``letters`` and ``turns`` (m, 2)
     belong to the family. ``noise`` is None or its log density. ``prior`` is None or the mean (d,),
-    scale (d, d), strength, share of the scale and powers.
+    scale (d, d), strength, share of the scale and powers. ``linked`` is
+    None or ``Units`` with the weighted sums (q, u) of the z(x) of their rows, whose weights are zero:
+    logarithms of the densities of a unit add up like z(x).
     """
 
     cdef Family family
@@ -44,9 +47,12 @@ cdef class Mixture:
     cdef double[:, :, ::1] M
     cdef double[:, :, :, ::1] C
     cdef double[:, ::1] rows, sums
-    cdef double[::1] walking, spare, scatter, mass, packed, small, fitting
+    cdef double[::1] walking, spare, scatter, mass, packed, small, fitting, joint
+    cdef Units units
+    cdef const double[:, ::1] ZU
+    cdef Py_ssize_t u
 
-    def __init__(self, Z, weights, d, shape, letters, turns, floor, noise, prior):
+    def __init__(self, Z, weights, d, shape, letters, turns, floor, noise, prior, linked=None):
         self.Z = np.ascontiguousarray(Z, dtype=np.float64)
         self.q, self.n, self.d = Z.shape[0], Z.shape[1], d
         self.k, self.p, self.w = shape
@@ -69,6 +75,14 @@ cdef class Mixture:
         self.strength, self.share, self.powers = numbers
         self.turns = np.ascontiguousarray(turns, dtype=np.intp).reshape(-1, 2)
         self._allocate()
+        self.units, ZU = linked or (None, np.empty((self.q, 0)))
+        self.ZU = np.ascontiguousarray(ZU, np.float64)
+        self.u = self.ZU.shape[1]
+        if self.ZU.shape[0] != self.q or (
+            self.u and (self.units.size != self.u or self.units.largest >= self.kk)
+        ):
+            raise ValueError(f"linked needs Units and their sums ({self.q}, u), got {np.shape(ZU)}")
+        self.joint = np.empty(self.u * self.kk)
         self.family.volume, self.family.shape, self.family.orientation = letters
         self.family.k, self.family.d, self.family.p, self.family.w = self.k, d, self.p, self.w
         self.family.n_turns = self.turns.shape[0]
@@ -168,6 +182,13 @@ cdef class Mixture:
                 weight = self.weights[i] if self.weighted else 1.0
                 value += weight * (log(total) + top + peak)
                 sure -= weight * log(total)
+            if self.u:
+                value += self._join(peak)
+                for i in range(self.u):
+                    top = TINY
+                    for j in range(self.kk):
+                        top = fmax(top, self.joint[i * self.kk + j])
+                    sure += self.ZU[0, i] * log(top)
         return value, sure
 
     cdef double _step(self, Py_ssize_t slot, Py_ssize_t out) noexcept nogil:
@@ -182,8 +203,27 @@ cdef class Mixture:
         )
         if isnan(walked):
             walked = self._carefully()
+        if self.u:
+            walked += self._join(peak)
         self._update(slot, out)
         return walked + peak * self.count + prior
+
+    cdef double _join(self, double peak) noexcept nogil:
+        """Memberships of the linked units and their sums; what they add to the log-likelihood."""
+        cdef Py_ssize_t i, j, a
+        cdef double value, *U = &self.joint[0]
+        for i in range(self.u):
+            for j in range(self.kk):
+                value = peak * self.ZU[0, i]
+                for a in range(self.q):
+                    value += self.rows[j, a] * self.ZU[a, i]
+                U[i * self.kk + j] = value
+        value = self.units.join(U, self.kk)
+        for j in range(self.kk):
+            for a in range(self.q):
+                for i in range(self.u):
+                    self.sums[j, a] += U[i * self.kk + j] * self.ZU[a, i]
+        return value
 
     cdef double _carefully(self) noexcept nogil:
         """Sums if all densities of an object vanish relative to the highest one."""

@@ -319,11 +319,11 @@ cdef inline void _add_scaled(
         to[r] += factor * values[r]
 
 
-def likely_row(c, weight, U, u):
-    """The row of one object after pair steps on the negative log-likelihood of its shares.
+def bregman_row(c, weight, U, u, int kind):
+    """The row of one object moved by pair steps on the loss between its shares and p = U u.
 
-    ``c`` (n,) are the shares, ``weight`` (n,) their weights, and ``U`` (n, k) the rows of all
-    objects.
+    Shares ``c`` (n,), weights (n,), rows ``U`` (n, k); the slope of the loss is (p - c) h, with h =
+    1 / (p (1 - p)), 1 / p or 1 / (c p): Bernoulli (0), Kullback-Leibler (1), Itakura-Saito (2).
     """
     cdef const double[::1] shares = _numbers(c, np.float64), weights = _numbers(weight, np.float64)
     cdef const double[:, ::1] rows = _numbers(U, np.float64)
@@ -335,13 +335,13 @@ def likely_row(c, weight, U, u):
     cdef double[::1] work = np.empty(2 * n + k)
     if n and k:
         with nogil:
-            _likely(&shares[0], &weights[0], &rows[0, 0], n, k, &own[0], &work[0])
+            _bregman(&shares[0], &weights[0], &rows[0, 0], n, k, &own[0], &work[0], kind)
     return moved
 
 
-cdef void _likely(
+cdef void _bregman(
     const double* c, const double* weight, const double* U, Py_ssize_t n, Py_ssize_t k, double* u,
-    double* work,
+    double* work, int kind,
 ) noexcept nogil:
     cdef Py_ssize_t step, j, r, to, out
     cdef double product, force, way
@@ -355,7 +355,7 @@ cdef void _likely(
             for r in range(k):
                 product += U[j * k + r] * u[r]
             p[j] = fmin(fmax(product, EDGE), 1 - EDGE)
-            force = weight[j] * (p[j] - c[j]) / (p[j] * (1 - p[j]))
+            force = weight[j] * (p[j] - c[j]) * _height(kind, c[j], p[j])
             _add_scaled(U + j * k, force, k, gradient)
         to, out = 0, -1
         for r in range(k):
@@ -367,26 +367,30 @@ cdef void _likely(
             break
         for j in range(n):
             d[j] = U[j * k + to] - U[j * k + out]
-        way = _line_search(c, weight, p, d, n, u[out])
+        way = _line_search(c, weight, p, d, n, u[out], kind)
         u[to] += way
         u[out] = fmax(u[out] - way, 0.0)
 
 
+cdef double _height(int kind, double c, double p) noexcept nogil:
+    return 1.0 / (p * (1.0 - p) if kind == 0 else p if kind == 1 else c * p)
+
+
 cdef double _line_search(
     const double* c, const double* weight, const double* p, const double* d, Py_ssize_t n,
-    double limit,
+    double limit, int kind,
 ) noexcept nogil:
     """Minimiser t in [0, limit] of the loss at p + t d, approached from below."""
     cdef double low = 0.0, high = limit, curvature, steepest, slope, newton, t, slope_t, curvature_t
     cdef Py_ssize_t step
-    steepest = _slope(c, weight, p, d, n, 0.0, &curvature)
-    if _slope(c, weight, p, d, n, limit, &curvature_t) <= 0:
+    steepest = _slope(c, weight, p, d, n, 0.0, &curvature, kind)
+    if _slope(c, weight, p, d, n, limit, &curvature_t, kind) <= 0:
         return limit
     slope = steepest
     for step in range(40):
         newton = low - slope / curvature if curvature > 0 else high
         t = newton if low < newton < high else (low + high) / 2
-        slope_t = _slope(c, weight, p, d, n, t, &curvature_t)
+        slope_t = _slope(c, weight, p, d, n, t, &curvature_t, kind)
         if slope_t > 0:
             high, curvature = t, 0.0
             continue
@@ -398,15 +402,19 @@ cdef double _line_search(
 
 cdef double _slope(
     const double* c, const double* weight, const double* p, const double* d, Py_ssize_t n, double t,
-    double* curvature,
+    double* curvature, int kind,
 ) noexcept nogil:
     """Slope of the loss at p + t d, and its curvature."""
     cdef Py_ssize_t j
-    cdef double first = 0.0, second = 0.0, q, force
+    cdef double first = 0.0, second = 0.0, q, force, height, gap
     for j in range(n):
         q = fmin(fmax(p[j] + t * d[j], EDGE), 1 - EDGE)
-        force = weight[j] * d[j] / (q * (1 - q))
-        first += force * (q - c[j])
-        second += force * d[j] / (q * (1 - q)) * ((q - c[j]) * (q - c[j]) + c[j] * (1 - c[j]))
+        height, gap = _height(kind, c[j], q), q - c[j]
+        force = weight[j] * d[j] * height
+        first += force * gap
+        if kind == 0:
+            second += force * d[j] * height * (gap * gap + c[j] * (1 - c[j]))
+        else:
+            second += force * d[j] * c[j] / q
     curvature[0] = second
     return first

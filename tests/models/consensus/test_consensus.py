@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
+from scipy.special import kl_div
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.datasets import make_blobs, make_moons
 
@@ -31,7 +32,7 @@ from sfumato.similarity import coassociation
 
 X, Y = make_blobs(120, centers=[[0, 0], [6, 0], [3, 5]], cluster_std=0.8, random_state=0)
 NAMES = solvers.NAMES
-SOFT = NAMES[:4]
+SOFT = NAMES[:5]
 
 
 def noisy_labelings(seed=0, n=90, m=20, k=3, error=0.15, missing=0.1):
@@ -192,26 +193,34 @@ def test_published_model_reaches_a_minimum_of_the_pairwise_objective():
     assert ours.objective_ == pytest.approx(squares.sum() * L.shape[1] + within, rel=1e-8)
 
 
-def test_explicit_sweeps_go_down_and_ignore_unseen_pairs():
+LOSSES = {
+    "coassociation-likelihood": lambda c, p: -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2,
+    "coassociation-kullback-leibler": kl_div,
+    "coassociation-itakura-saito": lambda c, p: p / c - np.log(p / c) - 1,
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_explicit_sweeps_go_down_and_ignore_unseen_pairs(name):
     L, _ = noisy_labelings(n=30, missing=0.6, m=5)
     together, seen = kernel.pair_counts(kernel.encode(L.astype(np.int32)))
     np.fill_diagonal(seen, 0)
     assert (seen[~np.eye(30, dtype=bool)] == 0).any()
     rng = np.random.default_rng(0)
     C = np.where(seen > 0, together / np.maximum(seen, 1), rng.random(seen.shape))
+    C = np.maximum(C, 0.05)
     start = simplex.draw(rng, (30, 3))
     U, history = start, []
     for _ in range(20):
-        U, value = solutions.sweep(C, seen, U)
+        U, value = solutions.sweep(C, seen, U, name)
         history.append(value)
     assert np.all(np.diff(history) <= 1e-9 * history[0])
     other = start
     for _ in range(20):
-        other, _ = solutions.sweep(np.where(seen > 0, C, 0.123), seen, other)
+        other, _ = solutions.sweep(np.where(seen > 0, C, 0.123), seen, other, name)
     np.testing.assert_allclose(U, other, atol=1e-9)
-    p, c = np.clip(U @ U.T, 1e-12, 1 - 1e-12), C
-    loss = -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2
-    assert history[-1] == pytest.approx(np.sum(seen * loss), rel=1e-9)
+    p = np.clip(U @ U.T, 1e-12, 1 - 1e-12)
+    assert history[-1] == pytest.approx(np.sum(seen * LOSSES[name](C, p)), rel=1e-9)
 
 
 def test_squared_sweeps_over_matrix_and_table_agree():

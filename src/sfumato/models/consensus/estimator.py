@@ -63,12 +63,15 @@ class EvidenceAccumulation(FittedConsensus):
         membership matrices (n, k_b).
     consensus : str or estimator
         ``"cluster-kernel"``: the pairwise model on the rank-k cluster kernel of the co-association.
-        The others need labelings. ``"coassociation"``: the published model, with squared loss over
-        all observations of pairs. ``"coassociation-likelihood"``: Bernoulli likelihood instead of
-        squares, with the explicit matrix, for a few thousand objects. ``"single"``, ``"average"``,
-        ``"complete"``: linkage on 1 - co-association. ``"cspa"``, ``"hgpa"``, ``"mcla"``,
-        ``"hbgf"``: the graph and hypergraph cuts of Strehl and Ghosh (2002) and of Fern and Brodley
-        (2004), as normalised cuts, for comparison. Or any estimator that takes a similarity.
+        The others need labelings. ``"coassociation"``: the published model on the co-association
+        itself, squared loss over all raw observations, so that a pair weighs as often as it was
+        seen. ``"coassociation-likelihood"``, ``"coassociation-kullback-leibler"`` and
+        ``"coassociation-itakura-saito"``: Bernoulli likelihood or one of these divergences in place
+        of squares, with the explicit matrix, for a few thousand objects. ``"single"``,
+        ``"average"``, ``"complete"``: linkage on 1 - co-association. ``"cspa"``, ``"hgpa"``,
+        ``"mcla"``, ``"hbgf"``: the graph and
+        hypergraph cuts of Strehl and Ghosh (2002) and of Fern and Brodley (2004), as normalised
+        cuts, for comparison. Or any estimator that takes a similarity.
     max_clusters : int
         Largest number of clusters that "auto" tries at first; up to four times this number, it
         tries those that the evidence suggests.

@@ -10,23 +10,28 @@ The published models are a loss between what the partitions say and u_i'u_j, by 
 
     f(U) = sum_{i != j} N_ij loss(c_ij, p_ij),   p_ij = u_i'u_j,   rows u_i on the simplex
 
-    squared       (c - p)^2
-    likelihood    -(c log p + (1 - c) log(1 - p)) / 2: f is minus the log-likelihood of the
-                  Bernoulli observations
+    squared            (c - p)^2
+    likelihood         -(c log p + (1 - c) log(1 - p)) / 2: f is minus the log-likelihood of the
+                       Bernoulli observations
+    kullback-leibler   c log(c / p) - c + p: counts N c are Poisson with mean N p
+    itakura-saito      p / c - log(p / c) - 1, of p from c, which is convex in p; a share c of no
+                       pair at all counts as half a pair
 
-N_ij partitions saw both objects, and a share c_ij of them put them together; pairs that no
-partition saw drop out. The squared loss is minimised by sweeps over the table of labels, the
-likelihood with the explicit co-association matrix, for a few thousand objects. Each row is a convex
-problem, and its steps never raise f.
+N_ij partitions saw both objects, a share c_ij of them together; pairs that no partition saw drop
+out. The squared loss goes by sweeps over the table of labels, the other Bregman divergences
+(Banerjee et al. 2005) have the co-association matrix in hand, for a few thousand objects. Object
+after object: each row is a convex problem, whose steps never raise f.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import xlogy
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -184,36 +189,43 @@ class ByObservations:
         )
 
 
-class ByLikelihood:
-    """Maximiser of the Bernoulli likelihood of the observations, with the explicit matrix."""
+class ByDivergence:
+    """A Bregman divergence of the shares and the products of rows, with the explicit matrix."""
 
     def __init__(
-        self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
+        self,
+        name: str,
+        table: tables.Table,
+        k: int,
+        settings: Settings,
+        start: np.ndarray | None = None,
     ) -> None:
-        self.table = table
-        C, N = _shares(table)
+        self.table, self.kind = table, list(DIVERGENCES).index(name)
+        C, N = self._shares(table)
         np.fill_diagonal(N, 0.0)
         # The start leaves out logarithms of 0.
         begin = [simplex.normalize(U + 0.01) for U in _starts(table, k, settings, start)]
-        self.memberships, self.run = _descend(partial(sweep, C, N), begin, settings)
+        self.memberships, self.run = _descend(partial(sweep, C, N, name=name), begin, settings)
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Memberships of new objects, each placed separately among the fitted ones."""
-        row, k = native("labels").likely_row, self.memberships.shape[1]
+        """Memberships of new objects, each by itself beside the fitted ones."""
+        row, k = native("labels").bregman_row, self.memberships.shape[1]
         placed = np.full((len(new.codes), k), 1.0 / k)
-        for i, (c, weight) in enumerate(zip(*_shares(new, self.table), strict=True)):
+        for i, (c, weight) in enumerate(zip(*self._shares(new, self.table), strict=True)):
             for _ in range(N_ROUNDS):
                 before = placed[i].copy()
-                placed[i] = row(c, weight, self.memberships, before)
+                placed[i] = row(c, weight, self.memberships, before, self.kind)
                 if np.abs(placed[i] - before).max() < 1e-9:
                     break
         return simplex.normalize(placed)
 
-
-def _shares(new: tables.Table, other: tables.Table | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of pairs (arbitrary if never seen), and how many partitions saw each pair."""
-    shares, seen = tables.pair_shares(new, other)
-    return np.where(np.isfinite(shares), shares, 0.5), seen
+    def _shares(
+        self, new: tables.Table, other: tables.Table | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Shares of pairs, any number where none was seen, and how many partitions saw each."""
+        shares, seen = tables.pair_shares(new, other)
+        least = 0.5 / np.maximum(seen, 1.0) if self.kind == 2 else 0.0
+        return np.where(np.isfinite(shares), np.maximum(shares, least), 0.5), seen
 
 
 def _descend(
@@ -248,19 +260,27 @@ def _starts(
     return [first, *(simplex.draw(rng, (n, k)) for _ in range(settings.n_init - 1))]
 
 
-def objective(C: np.ndarray, N: np.ndarray, U: np.ndarray) -> float:
-    """Objective f(U) of the likelihood, computed by blocks of rows."""
+# Losses in the order that ``native.labels`` knows them in, each of probabilities within (0, 1).
+DIVERGENCES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "coassociation-likelihood": lambda c, p: -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2,
+    "coassociation-kullback-leibler": lambda c, p: xlogy(c, c / p) - c + p,
+    "coassociation-itakura-saito": lambda c, p: p / c - np.log(p / c) - 1.0,
+}
+
+
+def objective(C: np.ndarray, N: np.ndarray, U: np.ndarray, name: str) -> float:
+    """f(U) by a divergence, by blocks of rows."""
     size, total = max(1, 2**22 // len(U)), 0.0
     for own in (slice(start, start + size) for start in range(0, len(U), size)):
         p = np.clip(U[own] @ U.T, NEAR, 1 - NEAR)
-        total -= float(np.sum(N[own] * (C[own] * np.log(p) + (1 - C[own]) * np.log1p(-p)))) / 2
+        total += float(np.sum(N[own] * DIVERGENCES[name](C[own], p)))
     return total
 
 
-def sweep(C: np.ndarray, N: np.ndarray, U: np.ndarray) -> tuple[np.ndarray, float]:
-    """Memberships after updating every row once, and f; ``U`` is not changed."""
-    U = U.copy()
+def sweep(C: np.ndarray, N: np.ndarray, U: np.ndarray, name: str) -> tuple[np.ndarray, float]:
+    """Every row once, newest values first, and f afterwards. ``U`` stays as it is."""
+    U, kind = U.copy(), list(DIVERGENCES).index(name)
     for i in range(len(U)):
-        U[i] = native("labels").likely_row(C[i], N[i], U, U[i])
+        U[i] = native("labels").bregman_row(C[i], N[i], U, U[i], kind)
     U = simplex.normalize(np.where(U < simplex.TINY, 0.0, U))
-    return U, objective(C, N, U)
+    return U, objective(C, N, U, name)

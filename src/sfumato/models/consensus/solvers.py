@@ -23,23 +23,23 @@ from ...similarity.coassociation import Coassociation, Rows, Shares
 from ..pairwise.estimator import Settings
 from .hypergraphs import HYPERGRAPHS, ByClusters, ByCut
 from .solutions import (
+    DIVERGENCES,
     SCREEN,
     ByCompletion,
+    ByDivergence,
     ByKernel,
-    ByLikelihood,
     ByObservations,
     run_at_once,
     run_of,
 )
 
 LINKAGES = ("single", "average", "complete")
-LIKELIHOOD = "coassociation-likelihood"
-NAMES = ("cluster-kernel", "coassociation", LIKELIHOOD, *LINKAGES, *HYPERGRAPHS)
+NAMES = ("cluster-kernel", "coassociation", *DIVERGENCES, *LINKAGES, *HYPERGRAPHS)
 # Consensus functions without weights; single and complete linkage do not depend on weights
-BY_COPIES = (LIKELIHOOD, "average", *HYPERGRAPHS)
-# Number of (n, n) matrices kept at a time by solvers that form them
-MATRICES = {LIKELIHOOD: 5} | dict.fromkeys(LINKAGES, 2)
-# Number of arrays, each as large as all starts, that the pairwise model on the cluster kernel keeps
+BY_COPIES = (*DIVERGENCES, "average", *HYPERGRAPHS)
+# Matrices (n, n) kept at one time, by those that do not only multiply
+MATRICES = dict.fromkeys(DIVERGENCES, 5) | dict.fromkeys(LINKAGES, 2)
+# Arrays of the size of all starts that the pairwise model on the cluster kernel keeps at one time
 COPIES = 6
 DENSE = 1000  # objects up to which a dense matrix is faster than the operator
 
@@ -70,8 +70,8 @@ def solve(
         return cut(table, k, settings)
     if consensus in LINKAGES:
         return ByLinkage(consensus, table, k)
-    if consensus == LIKELIHOOD:
-        return ByLikelihood(table, k, settings, start)
+    if consensus in DIVERGENCES:
+        return ByDivergence(consensus, table, k, settings, start)
     kernel = consensus == "cluster-kernel"
     if kernel and not tables.has_unseen_pairs(table):
         return ByKernel(table, k, settings, start)

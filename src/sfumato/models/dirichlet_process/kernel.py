@@ -222,8 +222,8 @@ class Process:
     pack: ClassVar[None] = None  # steps are not extrapolated
     unpack: ClassVar[None] = None
 
-    def whole(self, rows: Rows) -> None:
-        """No native runs: each run is made step by step."""
+    def whole(self, rows: Rows, linked: object) -> None:
+        """Runs are not made in one native call."""
 
     def ready(self, state: State) -> State:
         """The clusters to evaluate in a pass."""

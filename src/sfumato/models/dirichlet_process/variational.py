@@ -193,11 +193,8 @@ class Ascent(NamedTuple):
         U, _ = self.links.couple(logits)
         label = np.empty(links.labels.size, dtype=np.intp)
         label[links.unit] = U.argmax(axis=1)
-        found = set()
-        for units, pull in links.pieces:
-            group, a, b = np.nonzero(pull < 0)
-            found |= set(zip(label[units[group, a]], label[units[group, b]], strict=True))
-        return {(int(a), int(b)) for a, b in found}
+        ends = (label[of].tolist() for of in (links.pull < 0).nonzero())
+        return set(zip(*ends, strict=True))
 
     def starts(self, n_clusters: int, seeds: np.ndarray) -> list[kernel.State]:
         """Different starts from merged groups around objects that are far from each other.

@@ -26,7 +26,7 @@ from ...numerics.distances import Coordinates, measure
 from ...selection.automatic import AutomaticClusters
 from . import fuzziness, kernel
 from .fuzziness import TUNING
-from .linked import LinkedRows
+from .linked import LinkedRows, Pairs
 
 __all__ = ["FuzzyCMeans"]
 
@@ -214,7 +214,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         if links is not None:
             w = np.ones(len(links.rows)) if weights is None else weights[links.rows]
             Z = self._seen(points[links.rows], kind=self._kind).T.astype(np.float64)
-            self._linked = LinkedRows(links, Z, w, unit)
+            self._linked = LinkedRows(links, Z, w, Pairs.of(links, w, unit))
         return rows
 
     def _seen(self, points: Any, *, kind: str) -> Any:
@@ -387,7 +387,14 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
         # All starts from given centers would be equal.
-        return super()._runs(rows, seeds if self.init is None else seeds[:1], total)
+        seeds = seeds if self.init is None else seeds[:1]
+        if self._linked is None:
+            return super()._runs(rows, seeds, total)
+        # Steps take longer with links, so only the most promising start goes on.
+        states = (self._start(rows, np.random.default_rng(seed)) for seed in seeds)
+        step, few = self._step(rows), TUNING.screened
+        first = [loop.iterate(step, state, max_iter=few, tol=0.0) for state in states]
+        return [self._run(rows, loop.best(first, larger=False).state, total)]
 
     def _run(self, rows: Rows, state: kernel.State, total: float) -> loop.Run:
         max_iter, tol = self.max_iter, self.tol

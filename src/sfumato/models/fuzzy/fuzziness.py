@@ -31,6 +31,7 @@ class Tuning(NamedTuple):
     most_clusters: int = 100  # largest number of clusters for k-means
     n_starts: int = 2  # a start that joins two clusters gives too large a value
     n_steps: int = 10
+    screened: int = 5  # steps with links after which only the best start continues
     # Relative difference of the memberships from two centers below which they count as one. For one
     # normal cluster in 5 to 50 features, all differences are below 0.05.
     alike: float = 0.1

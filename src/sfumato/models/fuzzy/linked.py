@@ -19,13 +19,58 @@ from ...engine.linked import Linked
 from .kernel import Distances, Rule, State, Stats, memberships, share, squared_distances
 
 
+class Turn(NamedTuple):
+    """Units (t,) that do not pull each other: units (m,) that these are linked to, their pulls
+    (m, 1) and the first one (t,) of every unit."""
+
+    units: np.ndarray
+    others: np.ndarray
+    pull: np.ndarray
+    first: np.ndarray
+
+    @classmethod
+    def of(cls, units: np.ndarray, pull: Any) -> Turn:
+        """Some units of a sparse matrix (u, u) of pulls, none of them without any."""
+        rows = pull[units]
+        return cls(units, rows.indices, rows.data[:, None], rows.indptr[:-1])
+
+    def extra(self, P: np.ndarray) -> np.ndarray:
+        """What pairs add to the distances (t, k) of these units; ``P`` (u, k) are powers of all."""
+        near = P[self.others]
+        together = np.maximum(self.pull, 0.0) * near.sum(axis=1, keepdims=True)
+        return np.add.reduceat(together - self.pull * near, self.first)
+
+
+class Pairs(NamedTuple):
+    """Weights (u,) of linked units, their pulls (u, u) as distances, and the turns they take so
+    that no step raises J."""
+
+    mass: np.ndarray
+    pull: Any
+    turns: list[Turn]
+
+    @classmethod
+    def of(cls, links: Linked, w: np.ndarray, unit: float) -> Pairs:
+        """Pairs of rows of weights ``w`` (m,); a pull of one is the distance ``unit``."""
+        mass = np.maximum(np.bincount(links.unit, w), np.finfo(float).tiny)
+        pull, ends, turn = links.pull.copy(), links.pull.indptr, np.full(mass.size, -1)
+        with np.errstate(over="ignore"):  # rows without weight go where their links pull
+            each = pull.data * unit / np.repeat(mass, np.diff(ends))
+        pull.data = np.clip(each, -1e150, 1e150)
+        for a in np.flatnonzero(np.diff(ends)):
+            taken = set(turn[pull.indices[ends[a] : ends[a + 1]]].tolist())
+            turn[a] = next(t for t in range(len(taken) + 1) if t not in taken)
+        units = [np.flatnonzero(turn == t) for t in range(turn.max(initial=-1) + 1)]
+        return cls(mass, pull, [Turn.of(at, pull) for at in units])
+
+
 class LinkedRows(NamedTuple):
     """Linked rows, given by features z(x) (q, m) and weights (m,)."""
 
     links: Linked
     Z: Any
     weights: np.ndarray
-    unit: float  # distance that corresponds to a link of weight one
+    pairs: Pairs
 
     @property
     def labelled(self) -> bool:
@@ -67,72 +112,39 @@ def _share(D: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
 def _linked(
     rows: LinkedRows, D: np.ndarray, rule: Rule, start: np.ndarray | None
 ) -> tuple[np.ndarray, float]:
-    """Memberships of the linked rows, and their cost."""
-    links, w = rows.links, rows.weights
-    # Must-linked rows have one row of memberships, for their mean distance.
-    mass = np.maximum(np.bincount(links.unit, w), np.finfo(float).tiny)
-    mean = links.of_units(w[:, None] * D) / mass[:, None]
-    U, costs = _share(mean, rule)
-    labelled = np.flatnonzero(links.labels >= 0)
-    own = links.labels[labelled]
-    U[labelled] = np.eye(U.shape[1])[own]
-    costs[labelled] = mean[labelled, own]
-    if start is not None:
-        start = start[np.unique(links.unit, return_index=True)[1]]
-    penalty = 0.0
-    for at, own_pull in links.pieces:  # all connected groups of one size at once
-        with np.errstate(over="ignore"):  # rows without weight only follow their links
-            pull = np.clip(own_pull * rows.unit / mass[at][:, :, None], -1e150, 1e150)
-        begin = None if start is None else start[at]
-        U[at], costs[at] = _of_pieces(mean[at], pull, rule, links.labels[at] >= 0, U[at], begin)
-        P = power(U[at], rule)
-        # Every pair is counted at both ends.
-        penalty += 0.5 * float(np.sum(_extra(P, pull) * P * mass[at][:, :, None]))
-    return U[links.unit], float(mass @ costs) + penalty
+    """Memberships of the linked rows, and their cost.
 
-
-def _extra(P: np.ndarray, pull: np.ndarray) -> np.ndarray:
-    """Distances (g, s, k) that links add to units, given the powers (g, s, k) of the others."""
-    apart, together = np.maximum(-pull, 0.0), np.maximum(pull, 0.0)
-    return apart @ P + together @ (P.sum(axis=2, keepdims=True) - P)
-
-
-def _of_pieces(
-    D: np.ndarray,
-    pull: np.ndarray,
-    rule: Rule,
-    held: np.ndarray,
-    U: np.ndarray,
-    start: np.ndarray | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Memberships (g, s, k) of the linked units in g groups, and their costs without links.
-
-    Units are updated in turn: once from ``start``, or until convergence from a greedy labelling.
+    Units of pairs are updated in turn, from ``start`` or from a greedy labelling.
     """
-    g, s, columns = U.shape
-    U = np.where(held[:, :, None], U, 0.0 if start is None else start)
-    each = np.arange(g)
-
-    def distances(a: np.ndarray) -> np.ndarray:
-        """Distances (g,) of unit ``a`` of every group, including what its links add."""
-        return D[each, a] + _extra(power(U, rule), pull[each, a][:, None])[:, 0]
-
-    if start is None:
-        two = np.partition(D, min(1, columns - 1), axis=2)
-        margin = two[:, :, min(1, columns - 1)] - two[:, :, 0]
-        # Units with a clearly nearest center come first: they decide for the units linked to them.
-        for a in np.argsort(-margin, axis=1, kind="stable").T:
-            free = ~held[each, a]
-            U[each[free], a[free], distances(a).argmin(axis=1)[free]] = 1.0
-    for _ in range(50 if start is None else 1):
-        before = U.copy()
-        for number in range(s):
-            a = np.full(g, number)
-            new = _share(distances(a), rule)[0]
-            U[:, number] = np.where(held[:, number, None], U[:, number], new)
-        if np.abs(U - before).max() <= 1e-10:
-            break
-    costs = np.sum(power(U, rule) * D, axis=2)
+    links, (mass, pull, turns) = rows.links, rows.pairs
+    # Must-linked rows have one row of memberships, for their mean distance.
+    mean = links.of_units(rows.weights[:, None] * D) / mass[:, None]
+    U, held, joined = _share(mean, rule)[0], links.labels >= 0, np.flatnonzero(np.diff(pull.indptr))
+    U[held] = np.eye(U.shape[1])[links.labels[held]]
+    if start is not None:
+        U[joined] = start[np.unique(links.unit, return_index=True)[1]][joined]
+    else:
+        U[joined] = 0.0
+        _label(U, mean, pull, joined)
+    for turn in turns:
+        U[turn.units] = _share(mean[turn.units] + turn.extra(power(U, rule)), rule)[0]
+    P = power(U, rule)
+    cost = float(mass @ np.sum(P * mean, axis=1))
     if rule.temperature is not None:
-        costs += rule.temperature * np.sum(U * np.log(np.maximum(U, np.finfo(float).tiny)), axis=2)
-    return U, costs
+        logs = np.log(np.maximum(U, np.finfo(float).tiny))
+        cost += rule.temperature * float(mass @ np.sum(U * logs, axis=1))
+    for turn in turns:  # every pair is counted at both ends
+        cost += 0.5 * float(np.sum(turn.extra(P) * P[turn.units] * mass[turn.units, None]))
+    return U[links.unit], cost
+
+
+def _label(U: np.ndarray, D: np.ndarray, pull: Any, joined: np.ndarray) -> None:
+    """The ``joined`` units at one center each, in place: those with a clear nearest one first
+    decide for those that they are linked to."""
+    two = np.partition(D, min(1, D.shape[1] - 1), axis=1)
+    margin = two[:, min(1, D.shape[1] - 1)] - two[:, 0]
+    ends, none = pull.indptr, np.zeros(1, dtype=np.intp)
+    for a in joined[np.argsort(-margin[joined], kind="stable")]:
+        own = slice(ends[a], ends[a + 1])
+        turn = Turn(none, pull.indices[own], pull.data[own, None], none)
+        U[a, np.argmin(D[a] + turn.extra(U)[0])] = 1.0
