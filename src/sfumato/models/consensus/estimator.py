@@ -310,8 +310,8 @@ class EvidenceAccumulation(FittedConsensus):
         if not told and self.ensemble is None and self.n_clusters_ > 1 and fitted.score < level:
             warn(
                 f"the evidence does not single out {self.n_clusters_} clusters: their score is "
-                f"{fitted.score:.2f}, in the range of noise (up to {level:.2f}); the memberships may "
-                "cut a continuum"
+                f"{fitted.score:.2f}, in the range of noise (up to {level:.2f}); the memberships "
+                "may cut a continuum"
             )
 
     def _fit_hard(
