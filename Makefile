@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := plot,cli,io,dask
 
+# Every worker begins with half of the tests in their order, so that those of one file share fits.
+WORKERS := -n 2 --dist worksteal
+
 .PHONY: demo test test-native test-all test-oldest test-core test-rounding mutate coverage fuzz figures lint bench bench-compare bench-peers docs release clean
 
 # What pip builds without isolation: a change of a native source is then built again at the next import.
@@ -34,10 +37,10 @@ lint: $(VENV)/.installed
 # Imported once first, so that a change of a native source is built once, not by every worker.
 test: lint
 	@$(BIN)/python -c "import sfumato.native.em"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) -m "not slow"
 
 test-all: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS)
 
 # The native modules with every index checked and with the sanitizers of the compiler.
 SANITIZED = build/sanitized
@@ -55,7 +58,7 @@ build/oldest/.installed: pyproject.toml .ci/oldest.py
 	@touch $@
 
 test-oldest: build/oldest/.installed
-	OMP_NUM_THREADS=1 build/oldest/bin/python -m pytest -n 2 -m "not slow" -W default::DeprecationWarning
+	OMP_NUM_THREADS=1 build/oldest/bin/python -m pytest $(WORKERS) -m "not slow" -W default::DeprecationWarning
 
 # Without any extra: no plots, no command line.
 build/core/.installed: pyproject.toml
@@ -65,10 +68,10 @@ build/core/.installed: pyproject.toml
 	@touch $@
 
 test-core: build/core/.installed
-	OMP_NUM_THREADS=1 build/core/bin/python -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 build/core/bin/python -m pytest $(WORKERS) -m "not slow"
 
 # As other processors would round, in other orders of the tests. ROUNDING="tests/test_contract.py": a part of them.
-ROUNDING ?= -n 2
+ROUNDING ?= $(WORKERS)
 test-rounding: $(VENV)/.installed
 	$(BIN)/python .ci/rounding.py $(ROUNDING)
 
@@ -77,7 +80,7 @@ MUTANTS ?= 100
 SEED ?= 0
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 mutate: $(VENV)/.installed
-	PYTHONPATH=.ci OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" -p reached
+	PYTHONPATH=.ci OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) -m "not slow" -p reached
 	$(BIN)/python .ci/mutate.py --number $(MUTANTS) --seed $(SEED) --jobs $(JOBS)
 
 # Random evidence and parameters, the contract as judge; seeds are printed. SECONDS=3600 make fuzz: an hour.
@@ -88,7 +91,7 @@ fuzz: $(VENV)/.installed
 # Branch coverage with the floor that pyproject.toml sets. Beside `make test`, not in it: a minute counts there.
 coverage: $(VENV)/.installed
 	$(INSTALL) --group coverage
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow" --cov --cov-report=term-missing:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) -m "not slow" --cov --cov-report=term-missing:skip-covered
 
 # Build the distributions, check them, and run the demo and the examples of the docstrings from the wheel.
 release: $(VENV)/.installed

@@ -82,6 +82,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "min_reported_time": 1000,
+    "write_computation_times": False,
     "within_subsection_order": "FileNameSortKey",
     "nested_sections": True,
     "show_signature": False,

@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / ".ci" / "figures.py"
 LIMITS = {
-    "lines of Python": 41_200,
+    "lines of Python": 41_260,
     "files of Python": 178,
     "lines of Cython": 5_000,
     "constants": 133,

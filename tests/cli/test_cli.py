@@ -589,7 +589,7 @@ def test_consensus_of_features_is_refused(run, tmp_path):
 def test_the_result_needs_a_name(run, data, out):
     code, _, err = run("fit", data, "--out", out)
     assert code == 2
-    assert "give the name of a new one" in err
+    assert "give the name of a new folder" in err
 
 
 def test_more_clusters_than_rows_are_named_by_their_option(run, data):

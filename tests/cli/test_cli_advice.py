@@ -81,6 +81,20 @@ def test_one_column_may_explain_the_clusters(tmp_path):
     assert explained_by_one(table, rng.permutation(labels)) == []
 
 
+def test_the_verdict_says_that_one_column_explains_the_clusters(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(7)
+    ward = np.arange(90) % 3
+    frame = pd.DataFrame({"a": 20.0 * ward + rng.normal(size=90)})
+    frame = frame.assign(b=rng.normal(size=90), c=rng.normal(size=90))
+    frame.to_csv("t.csv", index=False)
+    assert main(["fit", "t.csv", "--model", "fcm", "--clusters", "3", "--scale", "none"]) == 0
+    found = json.loads((tmp_path / "sfumato-result" / "summary.json").read_text())["verdict"]
+    assert found["kind"] == "note"
+    assert "But column 'a' alone tells the cluster of 100% of the objects" in found["text"]
+    assert capsys.readouterr().err.count("alone tells") == 0
+
+
 def test_several_columns_of_one_cause_are_one_sentence(tmp_path):
     rng = np.random.default_rng(4)
     frame = pd.DataFrame({"x": rng.normal(size=60)})

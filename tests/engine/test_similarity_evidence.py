@@ -1,10 +1,19 @@
 """Which pairs of a similarity count, and by how much."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator
 
-from sfumato.engine.similarity_evidence import isolated, measured, similarity_of_distances
+from sfumato.engine.similarity_evidence import (
+    extreme_unit,
+    in_units,
+    isolated,
+    measured,
+    similarity_of_distances,
+    take_rows,
+)
 
 
 @pytest.mark.parametrize("size", [1e-21, 1e21])
@@ -63,3 +72,29 @@ def test_a_similarity_of_zero_links_nothing_however_much_its_pair_weighs():
     np.testing.assert_array_equal(isolated(W, pairs), [False, False, True])
     pairs[0, 1] = pairs[1, 0] = 0.0
     assert isolated(W, pairs).all()
+
+
+@pytest.mark.parametrize(
+    "form", [np.array, sp.csr_array, sp.lil_array, aslinearoperator, pd.DataFrame]
+)
+def test_rows_of_a_similarity_in_every_form(form):
+    W = np.add.outer(np.arange(4.0), np.arange(4.0)) ** 2  # symmetric, as operators are taken to be
+    found = take_rows(form(W), np.array([3, 1]))
+    found = found.toarray() if sp.issparse(found) else np.asarray(found)
+    np.testing.assert_array_equal(found, W[[3, 1]])
+
+
+@pytest.mark.parametrize("form", [np.array, sp.csr_array, sp.lil_array, aslinearoperator])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_only_similarities_whose_squares_are_no_numbers_have_a_unit(form, dtype):
+    W = np.array([[1.0, 0.25], [0.25, 1.0]])
+    tiny, huge = (1e-130, 1e130) if dtype == np.float64 else (1e-16, 1e16)
+    for scale in (tiny, huge):
+        given = form((scale * W).astype(dtype))
+        unit = extreme_unit(given)
+        assert unit == pytest.approx((1.25 if form is aslinearoperator else 1.0) * scale)
+        found = in_units(given, unit)
+        found = found.toarray() if sp.issparse(found) else found
+        np.testing.assert_allclose(found * (unit / scale), W, rtol=1e-6)
+    for scale in (1e-9, 1.0, 1e9):
+        assert extreme_unit(form((scale * W).astype(dtype))) == 1.0

@@ -194,6 +194,14 @@ def test_prices_with_decimal_commas_are_numbers(table, text):
     np.testing.assert_allclose(found.values, [[0.5, 308.3], [1.5, 2541.5], [2.5, 17], [3.5, 4.25]])
 
 
+def test_points_between_thousands_are_known_by_commas_elsewhere(table):
+    found = table("x;y;z\n45,5;2.429;1\n46,0;2.385.421;2\n44,25;543;3\nk.A.;n.a.;4\n")
+    rows = [[45.5, 2429, 1], [46, 2385421, 2], [44.25, 543, 3], [np.nan, np.nan, 4]]
+    np.testing.assert_array_equal(found.values, rows)
+    found = table("x;y;z\n45,5;2.429;1.5\n46,0;2.385;2.5\n44,25;1.543;3.5\n")
+    assert found.values[:, 1].tolist() == [2.429, 2.385, 1.543]  # points elsewhere: decimals
+
+
 def test_a_title_above_the_table_is_passed_over(table):
     found = table("Sales of 2020\n\nshop,x,y\na,1,2\nb,3,5\nc,4,4\n")
     assert (found.columns, found.ids) == (["x", "y"], ["a", "b", "c"])

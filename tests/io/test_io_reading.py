@@ -190,7 +190,7 @@ def test_what_a_csv_writer_writes_comes_back(tmp_path_factory, rows, delimiter):
 
 
 def test_decimal_commas_are_found_column_by_column():
-    assert sniff("a;b\n1,5;2\n", "t").decimals == [",", "."]
+    assert sniff("a;b\n1,5;2.5\n", "t").decimals == [",", "."]
     assert sniff("a;b\n1.5;2\n", "t").decimals == [".", "."]
     assert sniff("a,b\n1,5\n2,6\n", "t").decimals == [".", "."]
     assert sniff('a,b\n1.5,"308,30 €"\n2.5,"2.541,50 €"\n', "t").decimals == [".", ","]

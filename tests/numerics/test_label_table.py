@@ -232,3 +232,47 @@ def test_a_row_of_the_likelihood_only_falls_and_settles_at_the_minimum(k):
         for vertex in np.eye(k):
             aside = loss(c, weight, 0.999 * u + 0.001 * vertex)
             assert aside >= loss(c, weight, u) * (1 - 1e-7)
+
+
+def tables_alike(one, other):
+    for mine, theirs in zip(one[:4], other[:4], strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+
+
+def test_other_weights_of_the_partitions_give_the_table_of_these_weights():
+    labels, weights = labelings(0, missing=0.3), np.array([0.5, 2.0, 0.0, 1.0, 3.0, 0.25])
+    tables_alike(kernel.reweight(kernel.encode(labels), weights), kernel.encode(labels, weights))
+
+
+def test_labels_that_a_table_does_not_know_count_as_unseen():
+    table = kernel.encode(np.array([[0, 0], [1, 2], [1, 1]]), np.array([1.0, 2.0]))
+    found = kernel.recode(table, np.array([[1, 2], [2, 1], [-1, 3]]))
+    np.testing.assert_array_equal(found.labels(), [[1, 2], [-1, 1], [-1, -1]])
+    np.testing.assert_array_equal(found.coverage, [3.0, 2.0, 0.0])
+    np.testing.assert_array_equal(found.offsets, table.offsets)
+
+
+def test_gaps_are_those_of_partitions_that_count():
+    labels = labelings(0)
+    assert not kernel.has_gaps(kernel.encode(labels))
+    labels[3, 2] = -1
+    assert kernel.has_gaps(kernel.encode(labels))
+    assert not kernel.has_gaps(kernel.encode(labels, np.array([1.0, 1, 0, 1, 1, 1])))
+
+
+def test_independent_partitions_reach_the_chance_level():
+    """Of the co-association of objects that all partitions see, without the mean."""
+    labels = labelings(0, n=1000, m=40, n_labels=3)
+    table = kernel.encode(labels)
+    H = (labels[:, :, None] == np.arange(3)).reshape(1000, -1) / np.sqrt(1000 / 3)
+    second = np.linalg.svd(H, compute_uv=False)[1] ** 2 / 40
+    assert kernel.chance_level(table) == pytest.approx(second, rel=0.05)
+
+
+def test_the_chance_level_counts_copies_and_weights():
+    labels, copies = labelings(1, missing=0.2), np.arange(30) % 3
+    weights = np.array([0.5, 2.0, 0.0, 1.0, 3.0, 0.25])
+    weighted = kernel.encode(labels, weights)._replace(mass=copies.astype(float))
+    known = weights > 0
+    copied = kernel.encode(np.repeat(labels, copies, axis=0)[:, known], 7 * weights[known])
+    assert kernel.chance_level(weighted) == pytest.approx(kernel.chance_level(copied), rel=1e-12)

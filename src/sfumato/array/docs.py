@@ -115,7 +115,7 @@ weights_ : array of shape (n_clusters,)
     Shares of the clusters, largest first.""",
     "search": """\
 search_ : ModelSearch
-    All candidates with their criteria, or the reason why they failed; prints as a table.
+    Every candidate with its criteria, or why it failed or was not fitted; prints as a table.
 selection_ : Choice
     The best candidate of every number of clusters, if several were tried.""",
     "mixture_numbers": """\

@@ -88,7 +88,9 @@ class Rows:
         slices = self.slices
         size = max(1, min(8, len(slices) // 16))
         groups = [slices[start : start + size] for start in range(0, len(slices), size)]
-        n_threads = min(threads(self.n_jobs), len(groups)) if self._here else 1
+        n_threads = min(threads(self.n_jobs), len(groups)) if self._here and len(groups) > 1 else 1
+        if n_threads <= 1 or getattr(_thread, "ours", False):
+            return [function(group) for group in groups]
         todo, results = deque(enumerate(groups)), [None] * len(groups)
 
         def work() -> None:
@@ -99,9 +101,6 @@ class Rows:
                     return
                 results[i] = function(group)
 
-        if n_threads <= 1 or getattr(_thread, "ours", False):
-            work()
-            return results
         with one_blas_thread():
             helpers = [_pool(n_threads - 1).submit(work) for _ in range(n_threads - 1)]
             try:

@@ -247,7 +247,7 @@ def advice(table: Table) -> list[str]:
         if names
     ]
     for name in classes:
-        option = shlex.quote(plain(name, 30))
+        option = shlex.quote(plain(name, 200))
         said.append(
             f"{quoted([name], 4)} looks like known classes: --class-column {option} only compares "
             f"the clusters with it, and --drop {option} leaves it out"
@@ -320,10 +320,9 @@ def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
     best = max(shares, key=shares.__getitem__)
     if shares[best] < max(TUNING.alone, np.bincount(y).max() / len(y) + 0.01):
         return []
-    name = plain(best, 30)
     return [
-        f"column '{name}' alone tells the cluster of {shares[best]:.0%} of the objects: --drop "
-        f"{shlex.quote(name)} shows what the others say"
+        f"column '{plain(best, 30)}' alone tells the cluster of {shares[best]:.0%} of the objects: "
+        f"--drop {shlex.quote(plain(best, 200))} shows what the others say"
     ]
 
 

@@ -15,8 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .. import __version__
 from ..array.text import plain
 from ..array.types import ArrayLike, Estimator
@@ -27,7 +25,7 @@ from ..io.output import Output, check_file
 from ..io.reading import version
 from ..io.results import check_target, has_noise, write_memberships, write_result
 from ..io.saving import Checkpoint, check_checkpoint
-from .evidence import agreement_of_resamples, explained_by_one, on_one_scale, prepare
+from .evidence import agreement_of_resamples, on_one_scale, prepare
 from .options import Request, check_model, first_choice, make, parse_clusters
 from .stopping import NotConvergedError, StoppedError, damaged, rescued
 from .terminal import Terminal, finite
@@ -124,10 +122,6 @@ def fit_and_write(
             "--set max_iter=..."
         )
     with _kept(checkpoint, output, terminal, writing=True):
-        told = explained_by_one(table, np.asarray(estimator.labels_))
-        for text in told:
-            terminal.remark(text)
-        table = table._replace(notes=(*table.notes, *told))
         with terminal.progress("comparing with resamples"):
             result = summarize(request, estimator, table, said, curve, time.monotonic() - began)
         if output is None:

@@ -21,7 +21,7 @@ from ..memberships import sizes
 from ..report._page import answer, curve_of_model
 from ..selection import verdict
 from ..similarity import Factored
-from .evidence import agreement_of_resamples, with_class
+from .evidence import agreement_of_resamples, explained_by_one, with_class
 from .options import Request, commands
 from .terminal import Terminal, finite
 
@@ -46,7 +46,10 @@ def summarize(
     U = np.asarray(estimator.memberships_)
     levels = estimator.levels_ if request.levels else ()
     agreed = agreement_of_resamples(estimator, table, request.seed)
-    automatic = request.clusters == "auto"
+    judged = verdict(estimator, stability=agreed, automatic=request.clusters == "auto")
+    if told := explained_by_one(table, np.asarray(estimator.labels_)):
+        kind = "note" if judged.kind == "good" else judged.kind
+        judged = judged._replace(kind=kind, text=f"{judged.text} But {told[0]}.")
     parameters = {
         key: value if isinstance(value, str | int | float | None) else repr(value)
         for key, value in estimator.get_params(deep=False).items()
@@ -85,7 +88,7 @@ def summarize(
             for level in levels
         ],
         "stability": agreed,
-        "verdict": verdict(estimator, stability=agreed, automatic=automatic)._asdict(),
+        "verdict": judged._asdict(),
         "warnings": said,
         "seed": request.seed,
         "parameters": parameters,

@@ -66,7 +66,7 @@ class Clusterer(
     # given
     chooses_n_clusters: ClassVar[str] = "never"
     _evidence_: Any  # kept from the start of a fit until memberships are published
-    notes_: tuple[str, ...]  # the warnings of the fit
+    notes_: tuple[str, ...]  # the texts of all warnings of the last fit, shown or not
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -282,7 +282,7 @@ class CooccurrenceIntervals(Clusterer):
 
 @contextmanager
 def noted(owner: object) -> Iterator[list[str]]:
-    """The texts of all warnings within, shown or not, but for those of another owner within."""
+    """Texts of all warnings in this context, shown or not, except those of another owner inside."""
     held = heard.get((None, []))
     token = heard.set(held if held[0] is owner else (owner, []))
     try:

@@ -38,7 +38,7 @@ _ID_TITLE = re.compile(
 )
 
 MISSING = frozenset(
-    {"", "na", "n/a", "n.a.", "nan", "null", "none", "?", ".", "-", "--"}
+    {"", "na", "n/a", "n.a.", "k.a.", "nan", "null", "none", "?", ".", "-", "--"}
     | {"#n/a", "#na", "#value!", "#div/0!", "#ref!", "#num!"}  # as spreadsheets write them
 )
 NO_WORD = MISSING - {"none"}  # in a column of words, "none" is an answer
@@ -51,6 +51,7 @@ _BODY = re.compile(
 )
 _SPACES = re.compile(r"(?<=\d)['’\u00a0\u202f ](?=\d{3}(?!\d))")
 _THOUSANDS = {mark: re.compile(rf"\d{{1,3}}(\{mark}\d{{3}})+") for mark in ".,"}
+_GROUPED = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*")
 
 # Formats are tried in this order; the first that fits all cells of a column is used.
 _DATES = (
@@ -68,13 +69,26 @@ class Written(NamedTuple):
     sign: str
 
 
+def with_point(cell: str, decimal: str) -> str:
+    """The cell with a decimal point; in a column of decimal commas "2.541" means thousands."""
+    if decimal == ".":
+        return cell
+    return cell.replace(".", "") if _GROUPED.fullmatch(cell) else cell.replace(",", ".")
+
+
+def surely_pointed(cell: str) -> bool:
+    """Whether the point of a number cannot separate thousands."""
+    value = None if _GROUPED.fullmatch(cell) or "." not in cell else number(cell)
+    return value is not None and value == value  # "n.a." is missing
+
+
 def number(cell: str, decimal: str = ".") -> float | None:
     """The number in a cell, NaN for a missing one, ``None`` for text."""
     cell = cell.strip()
     if cell.lower() in MISSING:
         return float("nan")
     try:
-        return float(cell.replace(",", ".") if decimal == "," else cell)
+        return float(with_point(cell, decimal))
     except ValueError:
         return None
 
@@ -181,7 +195,7 @@ class Cells:
         """Add the cells of a block, which were read from these lines."""
         self.odd.append({})
         with suppress(ValueError):
-            points = (cell.replace(",", ".") for cell in cells) if self.decimal == "," else cells
+            points = (with_point(cell, ",") for cell in cells) if self.decimal == "," else cells
             values = np.fromiter(map(float, points), np.float64, len(cells))
             if np.isfinite(values).all():
                 self.blocks.append(values)

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..array.text import from_cell, plain
 from ..array.validation import SHARE, memory_budget, reserve
-from .columns import Cells, Labels, as_table, no_number, number, written_number
+from .columns import Cells, Labels, as_table, no_number, number, surely_pointed, written_number
 from .reading import InputError, Roles, Table, assign_roles, with_ids
 
 _NAMED = re.compile(r'"?sep=([^"\r\n])"?(?:\r?\n|\r)', re.IGNORECASE)  # as spreadsheets write it
@@ -217,6 +217,8 @@ def sniff(
     rows = rows[titles:]
     whole = [row for row in rows[1:] or rows if len(row) == width]
     decimals = [_decimal(cells, mark) for cells in zip(*whole, strict=True)] or ["."] * width
+    if "," in decimals and not any(surely_pointed(cell) for row in whole for cell in row):
+        decimals = [","] * width  # a point is between thousands then
     has_header = _has_header(rows, decimals) if header is None else header
     if not has_header:
         return Dialect(mark, decimals, False, [str(place) for place in range(width)], above)

@@ -79,7 +79,7 @@ cdef void _look(Groups* groups, Py_ssize_t i) noexcept nogil:
 
 
 cdef void _merge(Groups* groups, Py_ssize_t* pair) noexcept nogil:
-    """Join the two groups whose union costs least, the later one to the earlier one."""
+    """Merge the two groups with the cheapest union, the later one into the earlier one."""
     cdef Py_ssize_t m = groups.m, d = groups.d, w = groups.w, i = 0, j = 0, p, q
     cdef double least = INFINITY, share, value
     cdef double* W = groups.W
@@ -127,7 +127,7 @@ cdef void _keep(Groups* groups, Py_ssize_t p, Py_ssize_t i, Py_ssize_t j) noexce
 
 
 cdef double _union(Groups* groups, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
-    """Cost of two groups as one, whose scatter is left in the upper triangle of ``W``."""
+    """Cost of the union of two groups; its scatter is left in the upper triangle of ``W``."""
     cdef Py_ssize_t d = groups.d, w = groups.w, p, q
     cdef double N = groups.mass[i] + groups.mass[j], gap
     cdef double share = groups.mass[i] * groups.mass[j] / N
@@ -150,7 +150,7 @@ cdef double _union(Groups* groups, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
 
 
 cdef double _cost(Groups* groups, double N, const double* W) noexcept nogil:
-    """N log((tr W + a) / N + det(W / N)) of the upper triangle of ``W``."""
+    """N log((tr W + a) / N + det(W / N)) for the upper triangle of ``W``."""
     cdef Py_ssize_t d = groups.w, p, q, r
     cdef double trace = groups.a, det = 1.0, value
     cdef double* factor = groups.W + d * d

@@ -87,7 +87,7 @@ cdef class Mixture:
         self.small, self.fitting = np.empty(6 * d * d + 3 * d + k * self.size), np.empty(room(k, d))
 
     def put(self, weights, means, shapes):
-        """Take a state: its weights, means, and covariances in any shape of as many numbers."""
+        """Set a state: its weights, means, and covariances in any shape with as many numbers."""
         W, M, C = self.arrays
         W[0], M[0], C[0] = weights, means, shapes.reshape(C.shape[1:])
 

@@ -243,8 +243,9 @@ def coefficients(centers: np.ndarray, precisions: np.ndarray, kind: str) -> np.n
     """Coefficients (k, q) of (x - c)' P (x - c); precisions are (k,), (k, d) or (k, d, d)."""
     if kind == "full":
         linear = (precisions @ centers[:, :, None])[:, :, 0]
+        row, column = _upper(centers.shape[1])
         # x_a x_b is stored once for a < b, so off-diagonal entries count twice.
-        quadratic = pack(2.0 * precisions - precisions * np.eye(centers.shape[1]))
+        quadratic = precisions[:, row, column] * (1.0 + (row != column))
     else:
         precisions = precisions[:, None] if kind == "spherical" else precisions
         linear, quadratic = precisions * centers, precisions

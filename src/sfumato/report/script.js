@@ -106,6 +106,12 @@
     });
   }
 
+  function fitting(pen, text, room) {
+    let kept = text.length;
+    while (kept > 1 && pen.measureText(text.slice(0, kept)).width > room) kept -= 1;
+    return kept < text.length ? `${text.slice(0, kept - 1)}…` : text;
+  }
+
   function scatter(figure, places, titles) {
     const { canvas, size } = canvasFor(figure, 0.8);
     let points = places;
@@ -134,8 +140,9 @@
       pen.font = "12px system-ui, sans-serif";
       pen.textAlign = "center";
       if (titles.triangle) triangle(pen, at, clusters); else {
-        pen.fillText(titles[0], (wide + left) / 2, high - 8);
-        pen.save(); pen.translate(14, (high - foot) / 2); pen.rotate(-Math.PI / 2); pen.fillText(titles[1], 0, 0); pen.restore();
+        const ends = titles.ticks ? 100 : 10;
+        pen.fillText(fitting(pen, titles[0], wide - left - ends), (wide + left) / 2, high - 8);
+        pen.save(); pen.translate(14, (high - foot) / 2); pen.rotate(-Math.PI / 2); pen.fillText(fitting(pen, titles[1], high - foot - ends), 0, 0); pen.restore();
         pen.lineWidth = 1; pen.beginPath(); pen.moveTo(left - 4, edge); pen.lineTo(left - 4, high - foot + 4); pen.lineTo(wide - edge, high - foot + 4); pen.stroke();
       }
       if (titles.ticks) {

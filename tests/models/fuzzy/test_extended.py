@@ -105,6 +105,24 @@ def test_missing_values_cost_little(blobs):
     )
 
 
+def test_missing_values_may_come_in_files_and_batches(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4500, 3)) + 8 * np.eye(3)[rng.integers(3, size=4500)]
+    X[rng.random(X.shape) < 0.1] = np.nan
+    np.save(tmp_path / "X.npy", X)
+    model = FuzzyCMeans(3, random_state=0).fit(X)
+    mapped = FuzzyCMeans(3, random_state=0).fit(np.load(tmp_path / "X.npy", mmap_mode="r"))
+    np.testing.assert_allclose(mapped.memberships_, model.memberships_, atol=1e-3)
+    batches = FuzzyCMeans(3, random_state=0)
+    for start in range(0, 4500, 1500):
+        batches.partial_fit(X[start : start + 1500])
+    assert adjusted_rand_index(batches.predict(X), model.labels_) > 0.95
+    single = FuzzyCMeans(3, random_state=0).fit(X.astype(np.float32))
+    assert single.memberships_.dtype == np.float32
+    with pytest.raises(ValueError, match="NaN"):
+        FuzzyCMeans(3, random_state=0).partial_fit(np.nan_to_num(X)).partial_fit(X)
+
+
 def test_rows_without_gaps_are_fitted_as_if_alone():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(size=(30, 2)), rng.normal(size=(30, 2)) + 8])

@@ -161,3 +161,13 @@ def test_equal_objects_and_other_words():
         FuzzyCMeans(2, fuzzifier="soft").fit(X)
     with pytest.raises(TypeError, match="fuzzifier must be a number"):
         FuzzyCMeans(2, fuzzifier=None).fit(X)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_start_that_joins_two_clusters_does_not_count_beside_a_better_one(monkeypatch, order):
+    runs = iter([LABELS, np.where(LABELS == 3, 2, LABELS)][::order])
+    monkeypatch.setattr(fuzziness.seeding, "kmeans_plus_plus", lambda *_, **__: None)
+    monkeypatch.setattr(fuzziness.seeding, "lloyd", lambda *_: next(runs))
+    found = fuzziness._residuals(X, np.ones(len(X)), 4, np.inf)
+    means = np.stack([X[j == LABELS].mean(axis=0) for j in range(4)])
+    np.testing.assert_allclose(found, X - means[LABELS], atol=1e-12)

@@ -323,7 +323,7 @@ def family_mixtures(stock: Stock, k: int, seed: int) -> list[np.ndarray]:
     coordinates = distances.measure(rows, per_feature=per_feature, mix="full" in kinds)
     measured = Measured(coordinates, data.count, missing=False)
     sample = seeding.feature_sample(few.Y, few.mass, coordinates, missing=False)
-    # Members need not be the best mixtures: answers are no worse without the longer search.
+    # Members need not be the best mixtures; a longer search gives no better answers.
     plan = Plan(
         lambda k: [Gaussian(k, name, measured, floor=1e-9) for name in names],
         lambda _: sample,

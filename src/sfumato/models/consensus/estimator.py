@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -14,7 +15,7 @@ from sklearn.base import clone
 
 from ...array.arrays import as_dense, asarray_like, namespace, to_numpy
 from ...array.docs import documented
-from ...array.rows import Rows
+from ...array.rows import Rows, one_blas_thread
 from ...array.types import ArrayLike, Estimator, RandomState, Weights
 from ...array.validation import (
     InputSize,
@@ -247,17 +248,19 @@ class EvidenceAccumulation(FittedConsensus):
         rng: np.random.Generator,
     ) -> None:
         self._dtype = np.dtype(str(X.dtype).rpartition(".")[2])
-        k = self.n_clusters
-        if not self._searches():
-            check_n_clusters(k, X.shape[0])
-        if offsets is not None:
-            evidence: Any = kinds.GivenEvidence(X, offsets, weights, mass, k, rng)
-        else:
-            ensemble = None if self.ensemble is None else clone(self.ensemble)
-            evidence = kinds.FeatureEvidence(X, ensemble, weights, mass, k, rng)
-        if self._searches():
-            k = self._number(X, evidence, mass)
-        self._publish_soft(Rows(X), soft.fit_soft(evidence, k, settings, rng), mass)
+        # In products of few objects more threads of BLAS only wait, as long as all the rest takes.
+        with one_blas_thread() if X.shape[0] <= 5000 else nullcontext():
+            k = self.n_clusters
+            if not self._searches():
+                check_n_clusters(k, X.shape[0])
+            if offsets is not None:
+                evidence: Any = kinds.GivenEvidence(X, offsets, weights, mass, k, rng)
+            else:
+                ensemble = None if self.ensemble is None else clone(self.ensemble)
+                evidence = kinds.FeatureEvidence(X, ensemble, weights, mass, k, rng)
+            if self._searches():
+                k = self._number(X, evidence, mass)
+            self._publish_soft(Rows(X), soft.fit_soft(evidence, k, settings, rng), mass)
 
     def _searches(self) -> bool:
         """Whether the number of clusters must be found."""
@@ -310,8 +313,8 @@ class EvidenceAccumulation(FittedConsensus):
         if not told and self.ensemble is None and self.n_clusters_ > 1 and fitted.score < level:
             warn(
                 f"the evidence does not single out {self.n_clusters_} clusters: their score is "
-                f"{fitted.score:.2f}, in the range of noise (up to {level:.2f}); the memberships "
-                "may cut a continuum"
+                f"{fitted.score:.2f}, in the range of noise (up to {level:.2f}); the "
+                "memberships may cut a continuum"
             )
 
     def _fit_hard(

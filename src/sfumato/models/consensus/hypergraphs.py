@@ -33,11 +33,6 @@ from .solutions import run_at_once
 HYPERGRAPHS = ("cspa", "hgpa", "mcla", "hbgf")
 
 
-def by_hypergraph(name: str, table: Table, k: int, settings: Settings) -> Any:
-    """The solution of one of ``HYPERGRAPHS``."""
-    return ByClusters(table, k, settings) if name == "mcla" else ByCut(name, table, k, settings)
-
-
 def incidence(table: Table) -> sp.csr_array:
     """H (n, c) times root weights of the partitions; zero rows for unseen objects."""
     columns = table.columns()

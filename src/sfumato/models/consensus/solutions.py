@@ -221,7 +221,9 @@ def _descend(
 ) -> tuple[np.ndarray, loop.Run]:
     """Memberships and run of the best start, from sweeps with extrapolation."""
     step = loop.Extrapolation.accelerate(
-        sweep, _extrapolate, lambda mask, one, other: one if mask else other
+        sweep,
+        lambda now, then, momentum: simplex.normalize(np.maximum(now + momentum * (now - then), 0)),
+        lambda mask, one, other: one if mask else other,
     )
     runs = [
         loop.iterate(step, loop.Extrapolation(U), max_iter=settings.max_iter, tol=settings.tol)
@@ -229,12 +231,6 @@ def _descend(
     ]
     run = loop.best(runs, larger=False)
     return run.state.settled, run._replace(state=None, objective=float(run.objective))
-
-
-def _extrapolate(
-    current: np.ndarray, previous: np.ndarray, momentum: float | np.ndarray
-) -> np.ndarray:
-    return simplex.normalize(np.clip(current + momentum * (current - previous), 0.0, None))
 
 
 def _starts(
@@ -247,11 +243,8 @@ def _starts(
     n = len(table.codes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EvidenceWarning)
-        first = (
-            ByKernel(table, k, settings._replace(tol=1e-4, n_init=1)).memberships
-            if k < n
-            else simplex.draw(rng, (n, k))
-        )
+        rough = settings._replace(tol=1e-4, n_init=1)
+        first = ByKernel(table, k, rough).memberships if k < n else simplex.draw(rng, (n, k))
     return [first, *(simplex.draw(rng, (n, k)) for _ in range(settings.n_init - 1))]
 
 

@@ -6,6 +6,7 @@ co-association, clustering by any other estimator, and the choice of the solver.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from ...numerics import label_table as tables
 from ...numerics import seeding
 from ...similarity.coassociation import Coassociation, Rows, Shares
 from ..pairwise.estimator import Settings
-from .hypergraphs import HYPERGRAPHS, by_hypergraph
+from .hypergraphs import HYPERGRAPHS, ByClusters, ByCut
 from .solutions import (
     SCREEN,
     ByCompletion,
@@ -65,7 +66,8 @@ def solve(
     if not isinstance(consensus, str):
         return ByEstimator(consensus, table, k, settings)
     if consensus in HYPERGRAPHS:
-        return by_hypergraph(consensus, table, k, settings)
+        cut = ByClusters if consensus == "mcla" else partial(ByCut, consensus)
+        return cut(table, k, settings)
     if consensus in LINKAGES:
         return ByLinkage(consensus, table, k)
     if consensus == LIKELIHOOD:

@@ -38,11 +38,11 @@ class Tuning(NamedTuple):
     evident: float = 2.0
     above_chance: float = 1.25  # factor by which the gain must exceed the best gain by chance
     shuffles: int = 3
-    # Exponents of b, the number of batches: by how much the steps and the shares of a new batch in
-    # the running means fall. Chosen, with the default rate, from one start on four sets of 20 000
-    # objects (40 groups, a checkerboard, stripes, smooth probabilities); ``python -m benchmarks
-    # discriminative`` reports whole fits on others. Theory asks for steps between 1/2 and 1, and
-    # for counts that forget faster than that.
+    # Rates at which the steps, and the weight of a new batch in the running means, decrease with
+    # the number of batches b (as powers of b). Chosen, with the default learning rate, from one
+    # start on four sets of 20 000 objects (40 groups, a checkerboard, stripes, smooth
+    # probabilities); ``python -m benchmarks discriminative`` reports whole fits on others. Theory
+    # asks for an exponent between 1/2 and 1 for the steps, and for counts that forget faster.
     steps: float = 0.6
     counts: float = 0.4
     means: float = 0.6

@@ -44,7 +44,7 @@ class LinkedRows(NamedTuple):
         rule, k = ready.rule, len(state.centers)
         D = np.asarray(squared_distances(self.Z, ready), dtype=np.float64).T
         U, value = _linked(self, D, rule, state.linked)
-        # The kernel works with power means of distances, and, but for m = 2, with as large u^m.
+        # The kernel uses power means of distances and, unless m = 2, u^m scaled by the same factor.
         factor = rule.factor(D.shape[1])
         A = self.weights[:, None] * power(U[:, :k], rule)
         A /= 1.0 if rule.fuzzifier == 2.0 else factor
