@@ -71,6 +71,7 @@ def test_information_is_one_for_even_crisp_clusters_and_zero_for_vague_ones(k):
 def test_noise_of_more_objects_reaches_less():
     levels = [soft.noise_score(n) for n in (10, 100, 400, 1500, 100_000)]
     assert levels == sorted(levels, reverse=True)
+    assert levels[0] == 0.5
     assert levels[-2] == levels[-1]
     assert levels[1] == pytest.approx(2 * levels[2])
 

@@ -276,8 +276,8 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, np.ndarra
 
 
 def noise_score(n_objects: int) -> float:
-    """Score that noise with so many objects rarely exceeds."""
-    return TUNING.noise / float(np.sqrt(min(n_objects, TUNING.compared)))
+    """Score that noise with so many objects rarely exceeds; at most 0.5, for a few objects."""
+    return min(TUNING.noise / float(np.sqrt(min(n_objects, TUNING.compared))), 0.5)
 
 
 def _score(gap: float, Z: np.ndarray, mass: np.ndarray) -> float:
