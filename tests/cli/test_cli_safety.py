@@ -416,7 +416,7 @@ def test_a_mapped_file_that_changes_during_the_fit_is_refused(run, tmp_path, dur
 
     during(change)
     code, _, err = run("fit", "x.npy", "-m", "fuzzy-c-means", "-k", 3, "--out", "r")
-    assert (code, "changed during the fit" in err) == (2, True), err
+    assert (code, "changed while the fit was reading it" in err) == (2, True), err
     assert names(tmp_path) == ["x.npy"]
 
 

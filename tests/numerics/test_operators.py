@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
-from sfumato.numerics.operators import diagonal_of, magnitudes, squared_norm
-from sfumato.similarity.operators import Factored
+from sfumato.numerics.operators import Factored, diagonal_of, magnitudes, squared_norm
 
 N, M = 300, 280  # products with the identity go by 256 columns
 RNG = np.random.default_rng(0)

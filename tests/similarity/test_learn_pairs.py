@@ -104,7 +104,7 @@ def test_more_pieces_than_clusters_give_finite_numbers_and_a_warning(kind):
         "graph": (gaussian(X, bandwidth=0.5) > 0.5).astype(float),
     }[kind]
     pairs = {"must_link": [[0, 1]], "cannot_link": [[0, 100]]}
-    with pytest.warns(EvidenceWarning, match="more pieces that are not connected"):
+    with pytest.warns(EvidenceWarning, match="more connected components than n_clusters"):
         cost, G = pair_cost_gradient(W, 3, **pairs)
     assert 0.0 <= cost <= 1.0
     assert np.isfinite(G).all()

@@ -214,8 +214,7 @@ def smaller_pieces(
     dense = isinstance(W, np.ndarray) and W.shape[0] <= 5000
     if not (dense or sp.issparse(W)) or n_clusters < 2 or (dense and W[0].all()):
         return np.zeros(dropped.size, dtype=bool)
-    graph = sp.csr_array(W != 0) if dense else W
-    piece = connected_components(graph, directed=False)[1]
+    piece = _pieces(W) if dense else connected_components(W, directed=False)[1]
     own = np.where(dropped, 0.0, 1.0 if weights is None else weights)
     mass = np.bincount(piece, own)
     alive = np.flatnonzero(mass > 0)
@@ -223,6 +222,20 @@ def smaller_pieces(
         return np.zeros(dropped.size, dtype=bool)
     heaviest = alive[np.argsort(-mass[alive], kind="stable")[:n_clusters]]
     return ~np.isin(piece, heaviest) & ~dropped
+
+
+def _pieces(W: np.ndarray) -> np.ndarray:
+    """Connected component (n,) of every object, from rows of a symmetric W alone: no copy of W."""
+    piece = np.full(len(W), -1)
+    for start in range(len(W)):
+        front = np.array([start]) if piece[start] < 0 else np.empty(0, dtype=np.intp)
+        while front.size:
+            piece[front] = start
+            near, open_ = np.zeros(len(W), dtype=bool), piece < 0
+            for row in front if open_.any() else ():
+                near |= W[row] != 0
+            front = np.flatnonzero(near & open_)
+    return np.unique(piece, return_inverse=True)[1]
 
 
 def averaged(columns: Any, rows: Any) -> Any:

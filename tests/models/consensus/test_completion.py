@@ -110,7 +110,7 @@ def test_sets_never_seen_together_are_named():
 def test_linkages_say_that_they_fill_in_pairs_that_no_partition_saw():
     L = np.array([[0, -1], [0, -1], [0, 0], [1, 1], [-1, 1], [-1, 1]])
     for consensus in ("single", "average", "complete"):
-        with pytest.warns(EvidenceWarning, match="seen together by no partition.*takes the mean"):
+        with pytest.warns(EvidenceWarning, match="seen together by no partition.*uses the mean"):
             EvidenceAccumulation(2, ensemble="precomputed", consensus=consensus).fit(L)
 
 
