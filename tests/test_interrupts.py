@@ -57,7 +57,10 @@ LONG = {
         "PairwiseProbabilisticClustering(8, n_init=400, tol=1e-300, max_iter=100000, "
         "random_state=0).fit(X)"
     ),
-    "pairwise auto": "PairwiseProbabilisticClustering(max_clusters=60, random_state=0).fit(X)",
+    "pairwise auto": (
+        "PairwiseProbabilisticClustering(max_clusters=60, n_init=400, tol=1e-300, "
+        "max_iter=100000, random_state=0).fit(X)"
+    ),
     "pairwise dense": (
         "PairwiseProbabilisticClustering(8, similarity='gaussian', n_init=100, "
         "tol=1e-300, max_iter=10000, random_state=0).fit(X)"
@@ -91,9 +94,13 @@ LONG = {
     ),
     "classifier": "MixtureClassifier(range(1, 30), random_state=0).fit(X, y)",
     "student": (
-        "StudentMixture(8, n_init=100000, tol=1e-300, max_iter=100000, random_state=0).fit(X)"
+        "StudentMixture(8, n_init=100000, tol=1e-300, max_iter=100000, random_state=0).fit("
+        "np.tile(X, (25, 1)) + rng.normal(size=(100_000, 6)))"
     ),
-    "student auto": "StudentMixture(covariance_type='auto', random_state=0).fit(X)",
+    "student auto": (
+        "StudentMixture(covariance_type='auto', random_state=0).fit("
+        "np.tile(X, (25, 1)) + rng.normal(size=(100_000, 6)))"
+    ),
     "factor": (
         "FactorMixture(8, n_init=100000, tol=1e-300, max_iter=100000, random_state=0).fit(X)"
     ),

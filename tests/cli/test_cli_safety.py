@@ -443,6 +443,6 @@ def test_streams_that_are_closed_full_or_poor(data, tmp_path, case):
     assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
     assert len(read_result(tmp_path / "r").memberships) == 60
     if case == "no input":
-        command = command.replace("odd.csv --out r", "- --out q")
+        command = command.replace("odd.csv", "-").replace("--out r", "--out q")
         done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
         assert (done.returncode, "standard input is closed" in done.stderr) == (2, True)
