@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +19,13 @@ class _CountsPair(ConjugatePair):
     """Counts of categories whose probabilities have a Dirichlet prior."""
 
     @property
+    @abstractmethod
     def _counts(self) -> np.ndarray:
         """Prior counts (..., d) of the categories."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _whole(self, data: np.ndarray) -> np.ndarray:
         """Counts (..., n, d) of the categories in each observation."""
-        raise NotImplementedError
 
     def _summarize(self, data: np.ndarray, weight: Any) -> Any:
         return (weight[..., None] * self._whole(data)).sum(axis=-2)
