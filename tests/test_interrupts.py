@@ -59,7 +59,8 @@ LONG = {
     ),
     "pairwise auto": (
         "PairwiseProbabilisticClustering(max_clusters=60, n_init=400, tol=1e-300, "
-        "max_iter=100000, random_state=0).fit(X)"
+        "max_iter=100000, random_state=0).fit(np.tile(X, (20, 1)) + "
+        "rng.normal(size=(80_000, 6)))"
     ),
     "pairwise dense": (
         "PairwiseProbabilisticClustering(8, similarity='gaussian', n_init=100, "
@@ -98,7 +99,7 @@ LONG = {
         "np.tile(X, (25, 1)) + rng.normal(size=(100_000, 6)))"
     ),
     "student auto": (
-        "StudentMixture(covariance_type='auto', random_state=0).fit("
+        "StudentMixture(range(1, 60), covariance_type='auto', random_state=0).fit("
         "np.tile(X, (25, 1)) + rng.normal(size=(100_000, 6)))"
     ),
     "factor": (
