@@ -303,21 +303,22 @@ class Mixture(Clusterer):
         value, _, total = self._log_likelihood(X, sample_weight)
         return value / total
 
-    def bic(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
+    def bic(self, X: Array, *, sample_weight: ArrayLike | None = None) -> float:
         """Bayesian information criterion, ``-2 log L + p log n``: lower is better, the negative of
         that of R's mclust."""
         value, _, total = self._log_likelihood(X, sample_weight)
         return float(-2.0 * value + self._component.n_parameters() * np.log(total))
 
-    def aic(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
+    def aic(self, X: Array, *, sample_weight: ArrayLike | None = None) -> float:
         """Akaike's information criterion, ``-2 log L + 2 p``: lower is better."""
         value = self._log_likelihood(X, sample_weight)[0]
         return float(-2.0 * value + 2.0 * self._component.n_parameters())
 
-    def icl(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
+    def icl(self, X: Array, *, sample_weight: ArrayLike | None = None) -> float:
         """Integrated completed likelihood: ``bic - 2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux
         and Govaert 2000, in the form that R's mclust uses); lower is better."""
-        return self.bic(X, sample_weight) - 2.0 * self._log_likelihood(X, sample_weight)[1]
+        bic = self.bic(X, sample_weight=sample_weight)
+        return bic - 2.0 * self._log_likelihood(X, sample_weight)[1]
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
         """Objects drawn from the mixture (never from a noise component), and their labels.

@@ -305,7 +305,7 @@ def parameter_intervals(
 def parameters_of(model: Estimator) -> dict[str, np.ndarray]:
     """Published parameters of a model, by name."""
     published = ["weights_", "means_", "covariances_", "scale_matrices_"]
-    published += ["degrees_of_freedom_", "noise_variances_"]
+    published += ["degrees_of_freedom_", "uniquenesses_"]
     found = {
         name.removesuffix("_"): np.asarray(getattr(model, name), dtype=np.float64)
         for name in published

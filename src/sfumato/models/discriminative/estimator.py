@@ -323,7 +323,7 @@ class DiscriminativeClustering(Clusterer):
         return memberships @ asarray_like(self.class_distributions_, memberships)
 
     def score(
-        self, X: Array, y: Array | None = None, *, sample_weight: ArrayLike | None = None
+        self, X: Array, y: Array | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Log probability per object of new classes, given their Voronoi cells and the classes of
         the fitted objects in them.

@@ -258,7 +258,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
         return self._new_at(U, n_clusters, X)
 
     def score(
-        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """The objective of these objects at the fitted weights; higher is better."""
         self._check_fitted()

@@ -252,7 +252,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         return self._new_at(self._memberships(rows, ready, rows.dtype), n_clusters, X)
 
     def score(
-        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Minus the objective at the fitted centers, per unit of weight; higher is better."""
         rows, ready = self._new(X, sample_weight)
