@@ -113,8 +113,8 @@ def test_the_number_of_clusters_and_its_cap_have_one_name(kind):
 
 
 @every
-def test_whatever_is_said_once_is_said_by_the_same_name(kind):
-    """Words that had several meanings: each has one, and the lesser meanings have other names."""
+def test_names_with_one_meaning_elsewhere_are_no_parameters_of_models(kind):
+    """``noise`` is the spread of simulated data, ``selection`` and ``evidence`` are no settings."""
     named = set.union(*(parameters(kind)[1], *(parameters(f)[1] for f in methods(kind).values())))
     assert not {"noise", "selection", "evidence", "n_jobs", "reg_covar", "n_partitions"} & named
 
@@ -158,11 +158,8 @@ def test_jobs_are_counted_only_where_whole_fits_run_side_by_side():
         for name in module.__all__
         if callable(thing := getattr(module, name)) and "*n_jobs=None" in _names(thing)
     }
-    assert counting == {
-        f"selection.{name}"
-        for name in ("bootstrap", "bootstrap_likelihood_ratio", "choose_n_clusters")
-        + ("parameter_bootstrap", "stability")
-    }
+    names = "bootstrap", "bootstrap_likelihood_ratio", "choose_n_clusters", "parameter_intervals"
+    assert counting == {f"selection.{name}" for name in names}
 
 
 if __name__ == "__main__":

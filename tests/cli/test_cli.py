@@ -90,7 +90,17 @@ def test_fit_writes_a_whole_result(run, data, tmp_path, drawn):
 @pytest.mark.parametrize("table", ["csv", "parquet"])
 def test_noise_is_called_noise(run, data, tmp_path, drawn, table):
     code, out, err = run(
-        "fit", data, *ROLES, "--clusters", 3, "--set", "noise=0.5", "--table", table, "--out", "r"
+        "fit",
+        data,
+        *ROLES,
+        "--clusters",
+        3,
+        "--set",
+        "noise_cluster=0.5",
+        "--table",
+        table,
+        "--out",
+        "r",
     )
     assert code == 0, err
     assert "60 objects in 3 clusters and noise" in out

@@ -47,7 +47,10 @@ def test_shared_covariances_noise_and_weights():
     )
     assert tied.draws["covariances"].shape[0] == 4
     noisy = parameter_intervals(
-        GaussianMixture(2, covariance_type="tied", noise=0.05, n_init=1), X, 3, random_state=0
+        GaussianMixture(2, covariance_type="tied", noise_cluster=0.05, n_init=1),
+        X,
+        3,
+        random_state=0,
     )
     assert noisy.draws["weights"].shape == (3, 3)
     assert noisy.draws["means"].shape == (3, 2, 2)

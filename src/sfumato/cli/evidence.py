@@ -330,7 +330,7 @@ def agreement_of_resamples(estimator: Estimator, table: Table, seed: int) -> flo
     """Agreement of resamples with the fit; None if they cannot be drawn or fitted."""
     from ..selection import stability
 
-    clusters = estimator.n_clusters_ - (getattr(estimator, "noise", None) is not None)
+    clusters = estimator.n_clusters_ - (getattr(estimator, "noise_cluster", None) is not None)
     # with fewer than ten objects per cluster, resamples would not show the clusters again
     if estimator.needs_classes or clusters < 2 or table.values.shape[0] < 10 * clusters:
         return None

@@ -174,7 +174,7 @@ def _pictures(
                 U,
                 columns=table.columns,
                 shown=shown,
-                noise=getattr(estimator, "noise", None) is not None,
+                noise_cluster=getattr(estimator, "noise_cluster", None) is not None,
             ),
         }
     evidence, some = _similarity(request, estimator, table)
@@ -235,7 +235,7 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
     }
     drawn = {name: held[name] for name in report.Facts._fields if held.get(name) is not None}
     facts = report.Facts(
-        noise=has_noise(summary),
+        noise_cluster=has_noise(summary),
         converged=summary["converged"],
         verdict=summary.get("verdict"),
         warnings=summary["warnings"],

@@ -143,7 +143,7 @@ class Clusterer(
 
     def _has_noise(self) -> bool:
         """Whether the last column of the memberships is noise."""
-        return getattr(self, "noise", None) is not None
+        return getattr(self, "noise_cluster", None) is not None
 
     def _forget(self) -> None:
         """Delete the results of an earlier fit, so that a failed fit leaves it unfitted."""

@@ -74,7 +74,7 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         "Mixture per class: a Gaussian mixture with one covariance for each class (mixture "
         "discriminant analysis).",
         "The notes this follows print no figures: there is nothing published to set beside these.",
-        *shelf.told("vehicle"),
+        *shelf.notes_on("vehicle"),
     )
     measured = ("log posterior", "p (log posterior)", "mutual information")
     columns = ("data", "clusters from", "clusters", *measured, "p (mutual information)")

@@ -158,7 +158,7 @@ class Shelf:
         self.notes[name] = f"{name}: {origin}, {whole.sum()} complete cases."
         return Loaded(X[whole], encode(classes[whole]))
 
-    def told(self, *names: str) -> list[str]:
+    def notes_on(self, *names: str) -> list[str]:
         """Notes on those of these data sets that were looked for."""
         return [self.notes[name] for name in names if name in self.notes]
 

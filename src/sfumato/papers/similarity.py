@@ -75,7 +75,7 @@ def origins(shelf: Shelf) -> list[str]:
         "(100 x 100 numbers) and s100-labels.csv (100 numbers), without headers."
     )
     here = shelf.path("s100-similarity.csv") is not None
-    return shelf.told("house votes") + ([] if here else [missing])
+    return shelf.notes_on("house votes") + ([] if here else [missing])
 
 
 def _s_block(shelf: Shelf) -> Evidence:

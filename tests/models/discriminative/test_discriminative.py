@@ -210,7 +210,7 @@ def test_evidence_peaks_at_the_number_of_cells():
     z = rng.integers(4, size=400)
     X, c = 3.0 * corners[z] + rng.normal(size=(400, 2)), np.array([0, 1, 1, 0])[z]
     evidence = {
-        k: DiscriminativeClustering(k, random_state=0).fit(X, c).log_evidence_
+        k: DiscriminativeClustering(k, random_state=0).fit(X, c).log_marginal_likelihood_
         for k in (2, 3, 4, 5, 7)
     }
     assert max(evidence, key=evidence.get) == 4
@@ -566,7 +566,7 @@ def test_what_is_just_allowed_gives_finite_answers(parameters, weight):
             "cluster_centers_",
             "class_distributions_",
             "history_",
-            "log_evidence_",
+            "log_marginal_likelihood_",
             "mutual_information_",
         ):
             assert np.isfinite(getattr(model, name)).all(), name

@@ -183,7 +183,9 @@ def test_labelled_objects_keep_their_cluster(blobs):
     np.testing.assert_array_equal(model.labels_, np.array([2, 0, 1])[truth])
 
 
-@pytest.mark.parametrize("settings", [{}, {"fuzzifier": 1.5}, {"noise": 1.0}, {"entropy": 0.2}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"fuzzifier": 1.5}, {"noise_cluster": 1.0}, {"entropy": 0.2}]
+)
 def test_linked_rows_pull_the_centers_as_much_as_free_ones(settings, blobs):
     X, y = blobs
     together, apart = some_pairs(y, 30, 0)

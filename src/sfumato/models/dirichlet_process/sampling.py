@@ -134,7 +134,7 @@ class Chain(NamedTuple):
         choices = np.where(labels[others] == labels[i], 0, 1) if merge else None
         split, log_chance = self.walk(now, others, choices, rng, -np.inf)
         S = sums(self.Z, split, 2)
-        evidence = self.component.log_evidence(np.vstack([S, S.sum(axis=0)]))
+        evidence = self.component.log_marginal_likelihood(np.vstack([S, S.sum(axis=0)]))
         sizes = np.bincount(split[both], minlength=2)
         gain = evidence[0] + evidence[1] - evidence[2] + np.log(concentration)
         gain += gammaln(sizes).sum() - gammaln(sizes.sum()) - log_chance
@@ -149,7 +149,9 @@ class Chain(NamedTuple):
         k, n, alpha = int(draw.labels.max()) + 1, len(draw.labels), draw.concentration
         partition = k * np.log(alpha) + gammaln(np.bincount(draw.labels)).sum()
         partition += gammaln(alpha) - gammaln(alpha + n)
-        return float(partition + self.component.log_evidence(sums(self.Z, draw.labels, k)).sum())
+        return float(
+            partition + self.component.log_marginal_likelihood(sums(self.Z, draw.labels, k)).sum()
+        )
 
 
 def compact(labels: np.ndarray) -> np.ndarray:
