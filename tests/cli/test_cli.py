@@ -126,6 +126,8 @@ def test_fit_equals_the_library(run, data, tmp_path):
         X, sample_weight=1 + np.arange(60) % 2
     )
     np.testing.assert_array_equal(memberships("r/memberships.csv")[1], expected.memberships_)
+    certainty = json.loads((tmp_path / "r" / "summary.json").read_text())["certainty"]
+    assert certainty == pytest.approx(expected.memberships_.max(axis=1).mean(), rel=1e-12)
 
 
 def test_json_is_the_only_thing_on_standard_output(run, data):
