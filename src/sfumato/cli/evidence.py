@@ -47,9 +47,9 @@ class Tuning(NamedTuple):
     answers: int = 10
     # Number of distinct whole numbers up to which a column may hold codes of categories.
     codes: int = 5
-    # Largest number of distinct values of 0 and less that may be codes of missing values.
+    # Largest number of distinct values, zero or negative, that may be codes of missing values.
     marks: int = 3
-    # Share of the objects whose cluster a single column must determine to explain the clusters.
+    # A column explains the clusters if it determines the cluster of at least this share of objects.
     alone: float = 0.95
 
 
