@@ -399,12 +399,12 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     def _run(self, rows: Rows, state: kernel.State, total: float) -> loop.Run:
         max_iter, tol = self.max_iter, self.tol
-        # Steps of Lloyd's algorithm and of linked rows are not extrapolated.
-        if self._rule.hard or self._linked is not None:
-            scale = total if self._rule.hard else None
+        if self._rule.hard:  # steps of Lloyd's algorithm are not extrapolated
             return loop.iterate(
-                self._step(rows), state, max_iter=max_iter, tol=tol, relative_to=scale
+                self._step(rows), state, max_iter=max_iter, tol=tol, relative_to=total
             )
+        if self._linked is not None:
+            return super()._run(rows, state, total)
         if self._kind == "spherical" and (block := rows.only_block) is not None:
             compute = kernel.whole_run(block[0].T, block[1], state, self._rule, max_iter, tol)
             if compute is not None:
@@ -412,20 +412,21 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         return super()._run(rows, state, total)
 
     def _step(self, rows: Rows) -> loop.Step:
-        if self._linked is None:
+        linked, weights = self._linked, rows.columns[0]
+        if linked is None:
             return super()._step(rows)
-        return partial(self._linked_step, rows)
-
-    def _linked_step(self, rows: Rows, state: kernel.State) -> tuple[kernel.State, float]:
-        """Next state and objective: free rows by sums over blocks, linked rows separately."""
-        assert self._linked is not None
-        links, weights = self._linked.links, rows.columns[0]
+        # Free rows by sums over blocks, linked rows separately.
         free = np.ones(rows.shape[0]) if weights is None else weights.copy()
-        free[links.rows] = 0.0
-        found = self._sum(rows.beside(free), state)
-        U, own = self._linked.summarize(state, self._ready(state))
-        stats = add(found, own)
-        return self._update(stats, state)._replace(linked=U), stats.objective
+        free[linked.links.rows] = 0.0
+        others = rows.beside(free)
+
+        def step(state: kernel.State) -> tuple[kernel.State, float]:
+            ready = self._ready(state)
+            U, own = linked.summarize(state, ready)
+            stats = add(self._sums(others, ready), own)
+            return self._update(stats, state)._replace(linked=U), stats.objective
+
+        return step
 
     def _objective(self, rows: Rows, state: kernel.State) -> float:
         return self._step(rows)(state)[1]
@@ -434,10 +435,11 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         return kernel.ready(state, self._rule, self._kind)
 
     def _sum(self, rows: Rows, state: kernel.State) -> kernel.Stats:
-        if rows.stacked is None:
-            return super()._sum(rows, state)
-        ready = self._ready(state)
-        together = ready.fused and ready.fine(rows.stacked == np.float64)
+        return self._sums(rows, self._ready(state))
+
+    def _sums(self, rows: Rows, ready: kernel.Distances) -> kernel.Stats:
+        together = rows.stacked is not None and ready.fused
+        together = together and ready.fine(rows.stacked == np.float64)
         stacks = partial(kernel.summarize, ready=ready) if together else None
         return rows.sum(lambda block, weights: self._summarize(block, weights, ready), stacks)
 
