@@ -240,7 +240,7 @@ def make_moons(
 def make_uniform(
     n_objects: int = 300, *, n_features: int = 2, random_state: RandomState = None
 ) -> Simulated:
-    """Features without any clusters: one uniform cloud in [0, 1], one cluster of everything.
+    """Features without any clusters: a uniform cloud in the unit cube, which is one cluster.
 
     Parameters
     ----------

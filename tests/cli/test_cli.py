@@ -372,7 +372,7 @@ def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_answer(
     code, _, err = run("fit", data, *ROLES, "--out", "r", "--resume", "--seed", 9)
     assert (code, "kept for other data" in err) == (2, True)
     code, _, err = run(*words, "--out", "r", "--resume")
-    assert (code, "going on after 20 iterations" in err) == (0, True)
+    assert (code, "continuing after 20 iterations" in err) == (0, True)
     assert (tmp_path / "r/memberships.csv").read_bytes() == (
         tmp_path / "whole/memberships.csv"
     ).read_bytes()

@@ -275,7 +275,7 @@ def show(result: Result, terminal: Terminal) -> None:
         terminal.say(f"{'' if row[0] == 'noise' else 'cluster '}{row[0]}: {cluster['sentence']}.")
     if tree := summary.get("tree"):
         right = f"{tree['accuracy']:.0%}"
-        terminal.say(f"A few rules in the report tell the cluster of {right} of the objects.")
+        terminal.say(f"A few rules in the report determine the cluster of {right} of the objects.")
     _show_levels(summary, terminal)
     between = (
         f"{found['shared']:,} object{'' if found['shared'] == 1 else 's'} shared by two clusters"

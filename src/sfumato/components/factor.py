@@ -40,7 +40,7 @@ from ..numerics import seeding
 from ..numerics.distances import Coordinates, weighted_columns
 from ..numerics.seeding import SCREEN, Sample
 
-LEAN = 2.0  # weight, in objects, of the pooled uniquenesses in those of each cluster
+LEAN = 2.0  # weight of the pooled uniquenesses in those of each cluster, in objects
 LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -318,7 +318,7 @@ def update_seen(stats: SeenStats, state: State, floor: float, *, shared: bool) -
 
 
 def factor_sample(data: Objects, coordinates: Coordinates) -> Sample:
-    """Sample of standardised objects (missing values at the means), with k-means on leading
+    """Sample of standardised objects, missing values at the means. Its k-means uses leading
     principal axes, alternately in the units of the data and of every feature.
     """
     view = coordinates.inner

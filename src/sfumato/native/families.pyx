@@ -233,7 +233,7 @@ cdef bint _multiples(
     const Family* family, const double* scatter, const double* mass, double* factor,
     double* inverse, double* P, const double* matrix, double least, double* volumes,
 ) noexcept nogil:
-    """Replace ``volumes`` by the best multiples of a matrix; whether they hardly changed."""
+    """Replace ``volumes`` by the best multiples of a matrix; returns whether they settled."""
     cdef Py_ssize_t k = family.k, d = family.d, j, a
     cdef double value
     cdef bint settled = True

@@ -193,7 +193,7 @@ cdef inline void _add(
         else:
             for b in range(first, last):
                 place = sums + (offsets[b] + codes[i * m + b]) * width
-                for r in range(width):  # all reads before all writes: vectors
+                for r in range(width):  # reads before writes, so that compilers vectorise
                     more[r] = place[r] + own[r]
                 for r in range(width):
                     place[r] = more[r]

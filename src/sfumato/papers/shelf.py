@@ -181,7 +181,7 @@ class Shelf:
             raise _AbsentError(self.trouble) from error
         except Exception as error:  # no failure of a remote source may stop the table
             why = str(error) or type(error).__name__
-            raise _AbsentError(f"OpenML sent something else than {source.title} ({why})") from error
+            raise _AbsentError(f"OpenML did not send {source.title} ({why})") from error
 
 
 class _AbsentError(Exception):

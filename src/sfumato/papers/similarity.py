@@ -84,7 +84,7 @@ def _s_block(shelf: Shelf) -> Evidence:
         W, labels = np.loadtxt(path, delimiter=","), np.loadtxt(classes, dtype=int)
         return Evidence("S-Block", (W + W.T) / 2, labels, "S100 of Verma and Meila")
     simulated = datasets.make_block_similarity(100, 5, random_state=0)
-    made = "simulated in the likeness of S100"
+    made = "simulated to resemble S100"
     return Evidence("S-Block", simulated.evidence, simulated.labels, made)
 
 

@@ -56,8 +56,8 @@ def visit(
     log_alpha: float,
     first: int,
 ) -> tuple[int, float]:
-    """Next object to visit, and the log probability of the choices, after objects from ``first`` on
-    left their clusters and chose again, until the ``table`` has no empty slot.
+    """Let objects from ``first`` on leave their clusters and choose again, until the ``table`` has
+    no empty slot. Returns the next object to visit, and the log probability of the choices.
 
     ``labels`` and the table are overwritten. ``choices`` is -1 if an object chooses by its
     ``uniforms``, else the slot it must take. With ``log_alpha`` of minus infinity no cluster is
@@ -284,7 +284,7 @@ class Posterior(NamedTuple):
         return cls(component, first, log_weight, log_new, known, prior, U.T @ U, members)
 
     def reordered(self, order: np.ndarray) -> Posterior:
-        """The same with its clusters in another order."""
+        """The posterior with its clusters in another order."""
         return self._replace(gram=self.gram[order][:, order], members=self.members[:, order])
 
     def _within_draws(self, Z: Array) -> tuple[np.ndarray, np.ndarray]:

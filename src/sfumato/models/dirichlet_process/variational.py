@@ -51,7 +51,7 @@ class Approximation(NamedTuple):
         return kernel.assign(self.component, self.log_weight[self.used], chosen, block)[0]
 
     def reordered(self, order: np.ndarray) -> Approximation:
-        """The same with its clusters in another order."""
+        """The approximation with its clusters in another order."""
         return self._replace(used=self.used[order])
 
     def log_density(self, block: Array) -> Any:

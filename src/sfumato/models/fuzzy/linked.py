@@ -20,8 +20,8 @@ from .kernel import Distances, Rule, State, Stats, memberships, share, squared_d
 
 
 class Turn(NamedTuple):
-    """Units (t,) that do not pull each other: units (m,) that these are linked to, their pulls
-    (m, 1) and the first one (t,) of every unit."""
+    """Units (t,) that do not pull each other, and those (m,) that they are linked to, in turn,
+    with pulls (m, 1) and the place (t,) where those of each unit begin."""
 
     units: np.ndarray
     others: np.ndarray
@@ -30,7 +30,7 @@ class Turn(NamedTuple):
 
     @classmethod
     def of(cls, units: np.ndarray, pull: Any) -> Turn:
-        """Some units of a sparse matrix (u, u) of pulls, none of them without any."""
+        """Some units of a sparse matrix (u, u) of pulls; each has at least one pull."""
         rows = pull[units]
         return cls(units, rows.indices, rows.data[:, None], rows.indptr[:-1])
 
@@ -139,8 +139,8 @@ def _linked(
 
 
 def _label(U: np.ndarray, D: np.ndarray, pull: Any, joined: np.ndarray) -> None:
-    """The ``joined`` units at one center each, in place: those with a clear nearest one first
-    decide for those that they are linked to."""
+    """Assign each of the ``joined`` units to one center, in place; those with a clear nearest
+    center come first, and pull those that they are linked to."""
     two = np.partition(D, min(1, D.shape[1] - 1), axis=1)
     margin = two[:, min(1, D.shape[1] - 1)] - two[:, 0]
     ends, none = pull.indptr, np.zeros(1, dtype=np.intp)
