@@ -150,7 +150,7 @@ class Clusterer(
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
 
-    def _check_room(self, X: ArrayLike) -> None:
+    def _check_memory(self, X: ArrayLike) -> None:
         """Refuse a fit that needs more memory than available, and keep the data for the structure
         test.
         """
