@@ -10,7 +10,7 @@ from libc.string cimport memcpy, memset
 import numpy as np
 
 from .matrices cimport (
-    ascending, cholesky, compose, precision, raise_spectra, rotate, turn, turn_rows,
+    ascending, cholesky, compose, precision, raise_spectra, rotate, turn,
 )
 
 cdef enum:
@@ -333,10 +333,11 @@ cdef double _sweep(
         angle = 0.5 * atan2(-b, -a)
         largest = fmax(largest, fabs(angle))
         c, s = cos(angle), sin(angle)
-        turn(axes, d, p, q, c, s)
+        turn(axes + p, axes + q, d, d, c, s)
         for j in range(k):
-            turn(rotated + j * d * d, d, p, q, c, s)
-            turn_rows(rotated + j * d * d, d, p, q, c, s)
+            matrix = rotated + j * d * d
+            turn(matrix + p, matrix + q, d, d, c, s)
+            turn(matrix + p * d, matrix + q * d, d, 1, c, s)
     return largest
 
 

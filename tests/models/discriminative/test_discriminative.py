@@ -18,6 +18,7 @@ from sfumato import DiscriminativeClustering, EvidenceWarning
 from sfumato.metrics import adjusted_rand_index, normalized_mutual_information
 from sfumato.models.discriminative.classes import class_rows
 from sfumato.models.discriminative.problem import TUNING, Frame, Problem, Rows
+from sfumato.models.discriminative.starts import _k_means_in_classes
 from sfumato.numerics.contingency import mutual_information
 from tolerances import settled, stopped
 
@@ -179,6 +180,19 @@ def test_sparse_float32_and_readonly(fitted):
     locked = X.copy()
     locked.flags.writeable = False
     np.testing.assert_array_equal(make.fit(locked, c).memberships_, model.memberships_)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "k", "shares"),
+    [((50, 32), 4, (2, 2)), ((50, 28), 4, (3, 1)), ((9, 60, 9), 5, (1, 3, 1))],
+)
+def test_classes_share_the_first_centers_by_size(sizes, k, shares):
+    """As seats are shared by Webster's method, where every class has one."""
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    X = np.random.default_rng(0).normal(size=(len(labels), 2)) + 1000.0 * labels[:, None]
+    centers = _k_means_in_classes(X, labels, np.ones(len(X)), k, np.random.default_rng(0))
+    found = np.bincount(np.rint(centers[:, 0] / 1000).astype(int))
+    np.testing.assert_array_equal(found, shares)
 
 
 def test_starts_compete_on_a_sample_of_many_objects(monkeypatch):

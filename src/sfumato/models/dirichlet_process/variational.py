@@ -15,7 +15,7 @@ Links act on the log responsibilities of linked rows (``engine.linked``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -109,8 +109,11 @@ class Ascent(NamedTuple):
             few = self._replace(rows=rows.sample(TUNING.screen, np.random.default_rng(seeds[0])))
         run = few._race(few.starts(n_clusters, seeds))
         if not (has_missing(few.rows) or few.is_clear(run.state)):
-            more = [few.ascend(state) for state in few.unmerged(n_clusters, seeds)]
-            run = loop.best([run, *more], larger=True)
+            more: Iterable[kernel.State] = few.unmerged(n_clusters, seeds)
+            if self.links is not None:  # ascents are long, so only the most promising goes on
+                first = few._replace(max_iter=min(4 * TUNING.phase, few.max_iter))
+                more = [loop.best([first.ascend(state) for state in more], larger=True).state]
+            run = loop.best([run, *map(few.ascend, more)], larger=True)
         if not large:
             return run
         # The full fit starts from the statistics of the sample, scaled to the weight of all

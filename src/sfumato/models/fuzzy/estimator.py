@@ -26,7 +26,7 @@ from ...numerics.distances import Coordinates, measure
 from ...selection.automatic import AutomaticClusters
 from . import fuzziness, kernel
 from .fuzziness import TUNING
-from .linked import LinkedRows, Pairs
+from .linked import LinkedUnits
 
 __all__ = ["FuzzyCMeans"]
 
@@ -118,7 +118,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     _rule: kernel.Rule
     _space: KernelSpace | None = None
     _kind = "spherical"  # kind of features in the fit, see ``kernel``
-    _linked: LinkedRows | None = None  # only during a fit
+    _linked: LinkedUnits | None = None  # only during a fit
 
     def __init__(
         self,
@@ -214,8 +214,8 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         self._linked = None
         if links is not None:
             w = np.ones(len(links.rows)) if weights is None else weights[links.rows]
-            Z = self._seen(points[links.rows], kind=self._kind).T.astype(np.float64)
-            self._linked = LinkedRows(links, Z, w, Pairs.of(links, w, unit))
+            Z = self._seen(points[links.rows], kind=self._kind).astype(np.float64)
+            self._linked = LinkedUnits.of(links, np.asarray(_dense(Z)), w, unit)
         return rows
 
     def _seen(self, points: Any, *, kind: str) -> Any:
@@ -486,7 +486,8 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         centers, metrics, _ = run.state
         U = self._memberships(rows, ready, self._dtype)
         if self._linked is not None:
-            U[self._linked.links.rows] = self._linked.summarize(run.state, ready)[0]
+            links = self._linked.links
+            U[links.rows] = self._linked.summarize(run.state, ready)[0][links.unit]
         objective = self._outer(self._objective(rows, run.state), total)
         self._publish(U, run._replace(history=self._outer(run.history, total)), objective)
         dtype = U.dtype if isinstance(U, np.ndarray) else np.float64

@@ -31,7 +31,7 @@ from ...numerics import distances
 
 class State(NamedTuple):
     """Centers (k, d), for ellipsoids also matrices (k, d, d) of determinant one, and the last
-    memberships of linked rows, where the next update starts.
+    memberships of linked units, where the next update starts.
     """
 
     centers: np.ndarray
@@ -116,7 +116,10 @@ def ready(state: State, rule: Rule, kind: str = "") -> Distances:
         rows = distances.coefficients(centers, np.ones(k) if metrics is None else metrics, kind)
     if rule.noise is not None:
         rows = np.vstack([rows, np.zeros((1, rows.shape[1]))])
-        rows[k, 0] = rule.noise
+        if kind == "partial":  # the shares of the features there sum to their number
+            rows[k, -centers.shape[1] :] = rule.noise / centers.shape[1]
+        else:
+            rows[k, 0] = rule.noise
     stretch = 1.0 if metrics is None else max(1.0, float(np.abs(metrics).max()))
     extent = stretch * (1.0 + float(np.sum(centers**2, axis=1).max()))
     return Distances(rows, centers, kind, rule, extent)
