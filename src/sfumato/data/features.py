@@ -129,7 +129,7 @@ def check_observed(estimator: Estimator, X: Any, *, reset: bool) -> Any:
 
 
 def refuse_empty_columns(X: Any, names: Sequence[Any] | None = None) -> None:
-    """Refuse features without any value. Most are cleared by looking at the first hundred rows."""
+    """Refuse features without any value. The first hundred rows mostly show that there are none."""
     gone = np.flatnonzero(np.isnan(X[:100]).all(axis=0)) if len(X) else np.empty(0, dtype=int)
     empty = next((column for column in gone if np.isnan(X[:, column]).all()), None)
     if empty is not None:
