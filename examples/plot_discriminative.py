@@ -59,7 +59,7 @@ for (left, right), title, labels in zip(
 figure.tight_layout()
 
 # %%
-# How many clusters? The evidence peaks where another cluster no longer explains enough.
+# How many clusters? The marginal likelihood peaks where another cluster no longer explains enough.
 ks = range(2, 7)
 evidence = [
     DiscriminativeClustering(k, n_init=2, random_state=0).fit(X, c).log_marginal_likelihood_

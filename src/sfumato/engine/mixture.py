@@ -250,7 +250,7 @@ class Mixture(Clusterer):
         )
 
     def _posterior(self, X: Array, which: int) -> Any:
-        """Of checked rows: memberships if ``which`` is 0, log-densities in data units if it is 1."""
+        """Memberships of checked rows (``which`` 0), or their log-densities in data units (1)."""
         return posterior(X, self._component, self._state, which)
 
     def predict_proba(self, X: Array, *, n_clusters: int | None = None) -> Any:
@@ -420,7 +420,7 @@ class Mixture(Clusterer):
 
 
 def posterior(X: Array, component: Component, state: State, which: int, *columns: Any) -> Any:
-    """Of checked rows: memberships if ``which`` is 0, log-densities in data units if it is 1."""
+    """Memberships of checked rows (``which`` 0), or their log-densities in data units (1)."""
     if not columns and has_missing(Rows(X)):
         component, state = component.for_missing(state)
     ready = component.ready(state)
