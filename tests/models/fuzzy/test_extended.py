@@ -243,8 +243,8 @@ def test_the_gaussian_metric_is_a_kernel_as_wide_as_the_data(rng):
 def test_the_noise_cluster_stays_as_far_away_with_missing_values(blobs):
     X, _ = blobs
     X = np.vstack([X, np.full(X.shape[1], 60.0)])
-    whole = FuzzyCMeans(3, noise=0.5, random_state=0).fit(X)
+    whole = FuzzyCMeans(3, noise_cluster=0.5, random_state=0).fit(X)
     X[7, 1] = np.nan
-    some = FuzzyCMeans(3, noise=0.5, random_state=0).fit(X)
+    some = FuzzyCMeans(3, noise_cluster=0.5, random_state=0).fit(X)
     assert some.memberships_[-1, -1] > 0.9
     np.testing.assert_allclose(some.memberships_[8:, -1], whole.memberships_[8:, -1], atol=0.05)
