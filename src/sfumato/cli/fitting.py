@@ -59,7 +59,7 @@ def fit(asked: Request) -> None:
             clusters = parse_clusters(None, model)
         number = "auto" if clusters is None else str(clusters)
         request = replace(request, model=model, clusters=number)
-        estimator = make(model, clusters, **request.told)
+        estimator = make(model, clusters, **request.model_settings)
         table = on_one_scale(table, request, estimator, terminal)
         fit_and_write(request, estimator, table, terminal, output)
 
@@ -360,7 +360,7 @@ def _chosen(
     with terminal.progress("reading") as advance:
         table = read(asked.data, asked.roles, advance)
     asked = replace(asked, model=asked.model or first_choice(table))
-    estimator = make(asked.model, None, **asked.told)
+    estimator = make(asked.model, None, **asked.model_settings)
     table = on_one_scale(table, asked, estimator, terminal)
     prepare(estimator, table, asked.model, asked.labels)
     choice, _ = _search(estimator, table, asked.model, candidates, criterion, terminal)

@@ -164,7 +164,7 @@ class LinkedRows(NamedTuple):
 
     def sum(self, U: np.ndarray, function: Callable[..., Any]) -> Any:
         """Sum over blocks of ``function(block, weights, memberships)``."""
-        return self.rows.beside(self.weights, U).sum(function)
+        return self.rows.with_columns(self.weights, U).sum(function)
 
 
 def free_weights(n: int, weights: Weights, free: Weights) -> np.ndarray:

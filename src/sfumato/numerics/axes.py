@@ -23,7 +23,7 @@ from scipy.spatial import cKDTree
 
 from ..array.arrays import asarray_like, namespace
 from ..array.types import Weights
-from .holes import Background, Gaps, one_gaussian
+from .missing import Background, Gaps, one_gaussian
 
 # Multiple of the median spread. Columns with a larger spread are taken to have another unit; then
 # columns are scaled before principal axes are chosen
@@ -90,7 +90,7 @@ def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
     if sp.issparse(X):
         shift, projection = None, _sparse_directions(X, n_axes)
     elif np.isnan(X).any():
-        return _axes_with_holes(X, n_axes, weights)
+        return _axes_with_missing(X, n_axes, weights)
     else:
         shift = _mean(X, weights)
         centred = np.asarray(X - shift.astype(X.dtype), dtype=np.float64)
@@ -107,7 +107,7 @@ def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
     return Axes(shift, projection @ whitening, offset @ whitening, turn.T @ near, background)
 
 
-def _axes_with_holes(X: np.ndarray, n_axes: int, weights: Weights) -> Axes:
+def _axes_with_missing(X: np.ndarray, n_axes: int, weights: Weights) -> Axes:
     """Axes of objects with missing values (NaN), from the covariance of one Gaussian."""
     if X.shape[1] > MOST_FEATURES:
         raise ValueError(

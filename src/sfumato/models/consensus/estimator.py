@@ -210,7 +210,7 @@ class EvidenceAccumulation(FittedConsensus):
             mass = object_weights(sample_weight, H)
             self._fit_soft(H, offsets, weights, mass, settings, rng)
         elif self._takes_soft_evidence():
-            self._check_room(X)
+            self._check_memory(X)
             X = check_observed(self, X, reset=True)
             refuse_subnormal(X, "X")
             ensemble: Any = self.ensemble
@@ -218,7 +218,7 @@ class EvidenceAccumulation(FittedConsensus):
             mass = without_empty(X, object_weights(sample_weight, X))
             self._fit_soft(X, None, weights, mass, settings, rng)
         else:
-            self._check_room(X)
+            self._check_memory(X)
             self._fit_hard(X, partition_weight, sample_weight, settings, rng)
         self._linked = None
         if any(part is not None for part in constraints):
@@ -310,10 +310,10 @@ class EvidenceAccumulation(FittedConsensus):
         level = soft.noise_score(rows.shape[0])
         tested = getattr(self, "structure_", None)
         # If memberships are confident, the structure test has already warned.
-        told = tested is not None and (
+        warned = tested is not None and (
             tested.supported or float(to_numpy(memberships).max(axis=1).mean()) >= CONFIDENT
         )
-        if not told and self.ensemble is None and self.n_clusters_ > 1 and fitted.score < level:
+        if not warned and self.ensemble is None and self.n_clusters_ > 1 and fitted.score < level:
             warn(
                 f"the evidence does not single out {self.n_clusters_} clusters: their score is "
                 f"{fitted.score:.2f}, in the range of noise (up to {level:.2f}); the "

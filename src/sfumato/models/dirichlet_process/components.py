@@ -33,7 +33,7 @@ from ...array.types import Array
 from ...components import incomplete
 from ...conjugate.normal import LOG_2PI, normal_wishart_log_normalizer
 from ...numerics import distances
-from ...numerics.holes import Marginal, Patterns
+from ...numerics.missing import Marginal, Patterns
 
 
 @dataclass(frozen=True, eq=False)
