@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / ".ci" / "figures.py"
 LIMITS = {
-    "lines of Python": 41_316,
+    "lines of Python": 41_346,
     "files of Python": 178,
     "lines of Cython": 5_022,
     "constants": 133,
