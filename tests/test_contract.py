@@ -94,6 +94,13 @@ def test_published_attributes(case):
 
 
 @every
+def test_clusters_come_largest_first(case):
+    size = fitted(case).memberships_.sum(axis=0)
+    noise = getattr(fitted(case), "noise", None) is not None  # its column comes last
+    assert np.diff(size[: size.size - noise]).max(initial=0) <= 1e-9 * size.sum()
+
+
+@every
 def test_the_objective_never_gets_worse(case):
     history = fitted(case).history_
     changes = np.diff(history) * (1 if case.larger else -1)
@@ -246,6 +253,18 @@ def test_a_weight_of_w_equals_w_copies(case):
     copied = to_the_end(case, take(case.evidence, rows, case.kind), y)
     first = np.cumsum(weights) - weights
     assert_same(case, weighted.memberships_, copied.memberships_[first])
+
+
+@every
+def test_a_score_counts_a_weight_of_w_as_w_copies(case):
+    weights = np.random.default_rng(2).integers(1, 4, case.evidence.shape[0])
+    rows = np.repeat(np.arange(weights.size), weights)
+    evidence = case.evidence @ np.eye(weights.size) if case.kind == "operator" else case.evidence
+    y = case.y
+    weighted = fitted(case).score(evidence, y, weights)  # positional, as in scikit-learn
+    copied = fitted(case).score(evidence[rows], None if y is None else y[rows])
+    assert weighted == pytest.approx(copied, rel=1e-7, abs=1e-9)
+    assert abs(weighted - fitted(case).score(evidence, y)) > 1e-9
 
 
 @subset(lambda case: case.weights and "baum-eagon" not in case.name)

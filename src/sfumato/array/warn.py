@@ -13,7 +13,7 @@ from types import CodeType
 # Packages whose frames are skipped: this one, and those that call it on behalf of the user.
 _INSIDE = {"sfumato", "sklearn", "joblib", "contextlib", "functools", "concurrent", "threading"}
 
-# Who keeps the texts of warnings, and these.
+# The model whose warnings are collected (None for any), and their texts so far.
 heard: ContextVar[tuple[object, list[str]]] = ContextVar("heard")
 
 # Lines of code, and the texts shown for them with their numbers left out. The code is kept, so

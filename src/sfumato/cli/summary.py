@@ -163,7 +163,7 @@ def _pictures(
         "history": history.tolist() if history.ndim == 1 and np.isfinite(history).all() else None,
         "merges": [place.tolist() for place in estimator._coarser()],
     }
-    noise = getattr(estimator, "noise", None) is not None
+    noise = getattr(estimator, "noise_cluster", None) is not None
     if not request.is_matrix and not request.labels:
         shown, coordinates, axes = report.plane(table.values, columns=table.columns)
         values = table.values if table.original is None else table.original
@@ -176,7 +176,7 @@ def _pictures(
                 U,
                 columns=table.columns,
                 shown=shown,
-                noise=noise,
+                noise_cluster=noise,
                 levels=report.levels_of(None, U, noise, held["merges"]),
             ),
         }
@@ -238,7 +238,7 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
     }
     drawn = {name: held[name] for name in report.Facts._fields if held.get(name) is not None}
     facts = report.Facts(
-        noise=has_noise(summary),
+        noise_cluster=has_noise(summary),
         converged=summary["converged"],
         verdict=summary.get("verdict"),
         warnings=summary["warnings"],
@@ -278,7 +278,7 @@ def show(result: Result, terminal: Terminal) -> None:
         terminal.say(f"{'' if row[0] == 'noise' else 'cluster '}{row[0]}: {cluster['sentence']}.")
     if tree := summary.get("tree"):
         right = f"{tree['accuracy']:.0%}"
-        terminal.say(f"A few rules in the report tell the cluster of {right} of the objects.")
+        terminal.say(f"A few rules in the report determine the cluster of {right} of the objects.")
     _show_levels(summary, terminal)
     between = (
         f"{found['shared']:,} object{'' if found['shared'] == 1 else 's'} shared by two clusters"

@@ -336,7 +336,7 @@ def _given_neighbours(V: np.ndarray, beside: list[np.ndarray], z: np.ndarray) ->
     V = V.copy()
     for a, near in enumerate(beside):
         V[a, z[near]] = 0.0
-    # Ties, known labels, and units that belonged only to clusters of their neighbours.
+    # All for the label: it wins ties, may be known, or alone may be left by the neighbours.
     other = (V.argmax(axis=1) != z) | (V.sum(axis=1) < LEAST)
     V[other] = np.eye(V.shape[1], dtype=V.dtype)[z[other]]
     return V / V.sum(axis=1, keepdims=True)

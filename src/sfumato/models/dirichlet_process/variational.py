@@ -51,7 +51,7 @@ class Approximation(NamedTuple):
         return kernel.assign(self.component, self.log_weight[self.used], chosen, block)[0]
 
     def reordered(self, order: np.ndarray) -> Approximation:
-        """The same with its clusters in another order."""
+        """The approximation with its clusters in another order."""
         return self._replace(used=self.used[order])
 
     def log_density(self, block: Array) -> Any:
@@ -337,7 +337,7 @@ class Tree(NamedTuple):
         alive = list(range(m))
 
         def value(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
-            return component.log_evidence(sums) + gammaln(counts) + log_alpha
+            return component.log_marginal_likelihood(sums) + gammaln(counts) + log_alpha
 
         own[:m] = value(sums[:m], counts[:m])
         left, right = np.triu_indices(m, 1)
@@ -358,7 +358,9 @@ class Tree(NamedTuple):
     def log_joint(self, component: Any) -> np.ndarray:
         """Log joint probability (m,) of objects and partition after 0, 1, ... merges."""
         m, (left, right) = len(self.pairs) + 1, self.pairs.T
-        values = component.log_evidence(self.sums) + gammaln(self.counts) + self.log_alpha
+        values = (
+            component.log_marginal_likelihood(self.sums) + gammaln(self.counts) + self.log_alpha
+        )
         gained = np.cumsum(values[m:] - values[left] - values[right])
         return values[:m].sum() + np.append(0.0, gained)
 

@@ -52,9 +52,9 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     entropy : float, optional
         Replaces the fuzzifier by an entropy penalty [3]_: memberships are ``softmax(-d**2 / t)``
         with the temperature ``t`` equal to ``entropy`` times the total variance of the data.
-    noise : float, optional
+    noise_cluster : float, optional
         Adds a last column to the memberships, a noise cluster [4]_ at the same distance from every
-        object: ``noise`` times the root mean square distance of the objects to their mean.
+        object: ``noise_cluster`` times the root mean square distance of the objects to their mean.
     metric : {"euclidean", "mahalanobis", "gaussian"} or function, default="euclidean"
         Squared distance to the centers. ``"mahalanobis"``: with a separate ellipsoid of unit volume
         for each cluster (Gustafson and Kessel [2]_). ``"gaussian"`` and a function ``f(X, Y)`` are
@@ -73,7 +73,8 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     Attributes
     ----------
     memberships_ : array of shape (n, n_clusters) or (n, n_clusters + 1)
-        One row per object, on the simplex; with ``noise``, the last column is the noise cluster.
+        One row per object, on the simplex; with ``noise_cluster``, the last column is that of the
+        noise cluster.
     cluster_centers_ : array of shape (n_clusters, p)
     metrics_ : array of shape (n_clusters, p, p)
         With ``metric="mahalanobis"``: matrices that define the distances of the clusters.
@@ -126,7 +127,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         max_clusters: int = 20,
         fuzzifier: float | str = "auto",
         entropy: float | None = None,
-        noise: float | None = None,
+        noise_cluster: float | None = None,
         metric: str | Callable[..., Any] = "euclidean",
         init: ArrayLike | None = None,
         n_init: int = 4,
@@ -135,7 +136,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         random_state: RandomState = None,
     ) -> None:
         self.max_clusters = max_clusters
-        self.fuzzifier, self.entropy, self.noise = fuzzifier, entropy, noise
+        self.fuzzifier, self.entropy, self.noise_cluster = fuzzifier, entropy, noise_cluster
         self.metric, self.init = metric, init
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
@@ -252,7 +253,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         return self._new_at(self._memberships(rows, ready, rows.dtype), n_clusters, X)
 
     def score(
-        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Minus the objective at the fitted centers, per unit of weight; higher is better."""
         rows, ready = self._new(X, sample_weight)
@@ -310,7 +311,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         if not callable(self.metric):
             names = ("euclidean", "mahalanobis", "gaussian")
             check_choice(self.metric, "metric (a name or a kernel f(X, Y))", names)
-        for name in ("entropy", "noise"):
+        for name in ("entropy", "noise_cluster"):
             if getattr(self, name) is not None:
                 check_number(getattr(self, name), name, low=0.0, high=1e100, strict=True)
 
@@ -320,7 +321,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         """The rule that turns distances (of mean ``unit``) into memberships. ``sample()`` gives
         rows of length ``width`` and their weights, from which the fuzzifier is chosen.
         """
-        noise = None if self.noise is None else self.noise**2 * unit
+        noise = None if self.noise_cluster is None else self.noise_cluster**2 * unit
         if self.entropy is not None:
             self.fuzzifier_ = None
             return kernel.Rule(TUNING.classical, self.entropy * unit, noise)
@@ -477,7 +478,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:
         # The kernel works with power means of distances; see its formulas.
-        factor = self._rule.factor(self._state.centers.shape[0] + (self.noise is not None))
+        factor = self._rule.factor(self._state.centers.shape[0] + (self.noise_cluster is not None))
         return objective * factor / self._coordinates.scale[0] / self._coordinates.scale[0]
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
