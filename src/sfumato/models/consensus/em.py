@@ -64,6 +64,7 @@ class Tuning(NamedTuple):
     n_mixtures: int = 24
     share: float = 0.9  # share of the sampled objects to which each mixture is fitted,
     most: int = 2000  # and their largest number: the cost grows with its power 3/2
+    n_axes: int = 20  # largest number of principal axes: the cost grows with its square
     # Cells: with ten neighbours, rings of the dartboard data are sometimes joined.
     n_cells: int = 40
     n_neighbors: int = 7
