@@ -104,7 +104,7 @@ def _line(name: str, X: np.ndarray, labels: Any, k: int) -> Line:
         warnings.simplefilter("ignore")
         ours, theirs = _seconds(lambda: model.fit(X), lambda: peer.fit(X))
         found = [  # what HDBSCAN calls noise is one more cluster
-            metrics.adjusted_rand_index(labels, _labels(each, X), unseen="cluster")
+            metrics.adjusted_rand_index(labels, _labels(each, X), missing="cluster")
             for each in (model, peer)
         ]
         note = f"adjusted Rand {found[0]:.3f}, peer {found[1]:.3f}"

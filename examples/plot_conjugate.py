@@ -53,9 +53,9 @@ print(at_once.scale, in_batches.scale, added.scale)
 # the Bayes factor says.
 one, two = rng.normal(0, 1, 20), rng.normal(1.5, 1, 20)
 factor = (
-    prior.log_evidence(one)
-    + prior.log_evidence(two)
-    - prior.log_evidence(np.concatenate([one, two]))
+    prior.log_marginal_likelihood(one)
+    + prior.log_marginal_likelihood(two)
+    - prior.log_marginal_likelihood(np.concatenate([one, two]))
 )
 print(f"log Bayes factor for two groups: {factor:.2f}")
 

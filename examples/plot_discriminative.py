@@ -62,7 +62,8 @@ figure.tight_layout()
 # How many clusters? The evidence peaks where another cluster no longer explains enough.
 ks = range(2, 7)
 evidence = [
-    DiscriminativeClustering(k, n_init=2, random_state=0).fit(X, c).log_evidence_ for k in ks
+    DiscriminativeClustering(k, n_init=2, random_state=0).fit(X, c).log_marginal_likelihood_
+    for k in ks
 ]
 figure, axis = plt.subplots(figsize=(5, 3))
 axis.plot(ks, evidence, marker="o")

@@ -94,6 +94,13 @@ def test_published_attributes(case):
 
 
 @every
+def test_clusters_come_largest_first(case):
+    size = fitted(case).memberships_.sum(axis=0)
+    noise = getattr(fitted(case), "noise", None) is not None  # its column comes last
+    assert np.diff(size[: size.size - noise]).max(initial=0) <= 1e-9 * size.sum()
+
+
+@every
 def test_the_objective_never_gets_worse(case):
     history = fitted(case).history_
     changes = np.diff(history) * (1 if case.larger else -1)
@@ -152,17 +159,18 @@ def take(evidence, rows, kind):
     return evidence[rows][:, rows] if kind == "similarity" else evidence[rows]
 
 
-def permuted(case, order):
-    """The evidence in another order of the objects."""
+def repeated(case, index):
+    """The evidence of objects that are chosen by their numbers, in their order."""
     if case.kind == "operator":
-        return aslinearoperator(take(case.evidence @ np.eye(len(order)), order, "similarity"))
-    return take(case.evidence, order, case.kind)
+        whole = case.evidence @ np.eye(case.evidence.shape[0])
+        return aslinearoperator(take(whole, index, "similarity"))
+    return take(case.evidence, index, case.kind)
 
 
 @every
 def test_permuting_objects_permutes_rows(case):
     order = np.random.default_rng(0).permutation(case.evidence.shape[0])
-    model = to_the_end(case, permuted(case, order), None if case.y is None else case.y[order])
+    model = to_the_end(case, repeated(case, order), None if case.y is None else case.y[order])
     # Other subsamples are drawn.
     drawn = {"consensus-features": 0.2, "consensus-ensemble": 0.3}.get(case.name)
     assert_same(case, model.memberships_, reference(case).memberships_[order], drawn)
@@ -184,19 +192,28 @@ def test_scaling_a_similarity_changes_nothing(case):
         assert_same(case, model.memberships_, reference(case).memberships_)
 
 
-@subset(lambda case: case.kind in ("features", "similarity"))
+def in_single(case, index):
+    """The evidence of these objects in float32."""
+    evidence = repeated(case, index)
+    if case.kind == "operator":
+        return aslinearoperator((evidence @ np.eye(len(index))).astype(np.float32))
+    return evidence.astype(np.float32)
+
+
+@every
 @pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
 @pytest.mark.parametrize("copies", [0, 2])
 def test_float32_in_float32_out(case, copies):
     n = case.evidence.shape[0]
     index = np.r_[np.arange(n), np.arange(copies) * (n // 2)]  # the copies are equal rows
-    evidence = case.evidence[index]
-    evidence = evidence[:, index] if case.kind == "similarity" else evidence
-    y = None if case.y is None else case.y[index]
-    model = case.make(0).fit(evidence.astype(np.float32), y)
-    assert model.memberships_.dtype == np.float32
+    evidence = in_single(case, index)
+    model = case.make(0).fit(evidence, None if case.y is None else case.y[index])
+    # Labels are names, so their precision says nothing about the answer.
+    dtype = np.float64 if case.kind == "labelings" else np.float32
+    assert model.memberships_.dtype == dtype
     np.testing.assert_allclose(model.memberships_.sum(axis=1), 1, atol=1e-6)
-    assert model.predict_proba(evidence[:5].astype(np.float32)).dtype == np.float32
+    new = evidence if case.kind == "operator" else evidence[:5]
+    assert model.predict_proba(new).dtype == dtype
     if not copies:  # the same clusters as in double precision, wherever those are clear
         double = fitted(case).memberships_
         found = ms.align(model.memberships_, double)
@@ -236,6 +253,18 @@ def test_a_weight_of_w_equals_w_copies(case):
     copied = to_the_end(case, take(case.evidence, rows, case.kind), y)
     first = np.cumsum(weights) - weights
     assert_same(case, weighted.memberships_, copied.memberships_[first])
+
+
+@every
+def test_a_score_counts_a_weight_of_w_as_w_copies(case):
+    weights = np.random.default_rng(2).integers(1, 4, case.evidence.shape[0])
+    rows = np.repeat(np.arange(weights.size), weights)
+    evidence = case.evidence @ np.eye(weights.size) if case.kind == "operator" else case.evidence
+    y = case.y
+    weighted = fitted(case).score(evidence, y, weights)  # positional, as in scikit-learn
+    copied = fitted(case).score(evidence[rows], None if y is None else y[rows])
+    assert weighted == pytest.approx(copied, rel=1e-7, abs=1e-9)
+    assert abs(weighted - fitted(case).score(evidence, y)) > 1e-9
 
 
 @subset(lambda case: case.weights and "baum-eagon" not in case.name)

@@ -98,7 +98,9 @@ def test_normal_with_known_variance_counts_every_observation():
         integrate.quad(unnormalized, -10, 10, args=(power,))[0] for power in (0, 1, 2)
     )
     truth = second / total - (first / total) ** 2
-    posterior = conjugate.NormalKnownVariance(mean=0, variance=variance, noise=noise).posterior(y)
+    posterior = conjugate.NormalKnownVariance(
+        mean=0, variance=variance, known_variance=noise
+    ).posterior(y)
     assert posterior.variance == pytest.approx(truth, rel=1e-6)
     assert 1 / (1 / variance + 1 / noise) != pytest.approx(truth, rel=0.1)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import sfumato
+from sfumato import models
 
 RECORD = Path(__file__).parent / "public_surface.json"
 MODULES = (
@@ -80,6 +81,85 @@ def test_the_public_surface_is_the_recorded_one():
         name for name in recorded.keys() | found.keys() if recorded.get(name) != found.get(name)
     )
     assert not changed, f"changed: {changed}; if meant, run python tests/test_public_surface.py"
+
+
+ESTIMATORS = [getattr(sfumato, model.name) for model in models.MODELS] + [sfumato.MixtureClassifier]
+every = pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+
+
+def parameters(function):
+    """Names by kind: those that may be given by position, and those that are given by name."""
+    found = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+    named = {p.name for p in found if p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD)}
+    return [p.name for p in found if p.name not in named], named
+
+
+@every
+def test_constructors_have_at_most_twelve_parameters(kind):
+    by_position, named = parameters(kind)
+    assert len(by_position) == 1
+    assert len(named) <= 11
+
+
+@every
+def test_the_number_of_clusters_and_its_cap_have_one_name(kind):
+    by_position, named = parameters(kind)
+    assert not {"n_components", "k", "max_components", "n_clusters_max"} & named
+    if hasattr(kind, "n_clusters_") or by_position == ["n_clusters"]:
+        assert by_position == ["n_clusters"]
+        assert "max_clusters" in named
+    else:  # ensembles count their members, and the classifier the components of a class
+        assert by_position[0] in ("n_members", "n_components")
+
+
+@every
+def test_names_with_one_meaning_elsewhere_are_no_parameters_of_models(kind):
+    """``noise`` is the spread of simulated data, ``selection`` and ``evidence`` are no settings."""
+    named = set.union(*(parameters(kind)[1], *(parameters(f)[1] for f in methods(kind).values())))
+    assert not {"noise", "selection", "evidence", "n_jobs", "reg_covar", "n_partitions"} & named
+
+
+def methods(kind):
+    found = inspect.getmembers(kind, callable)
+    return {name: member for name, member in found if name[0] != "_" and inspect.isroutine(member)}
+
+
+@every
+def test_fits_take_data_and_classes_by_position_and_the_rest_by_name(kind):
+    for name in ("fit", "partial_fit", "fit_predict", "fit_transform"):
+        if name in methods(kind):
+            assert parameters(methods(kind)[name])[0] == ["X", "y"], name
+
+
+@every
+def test_scores_take_what_those_of_scikit_learn_take_by_position(kind):
+    """``score(X, y=None, sample_weight=None)``, as ``KMeans`` and ``ClassifierMixin`` have it."""
+    found = methods(kind)
+    if "score" in found:
+        assert parameters(found["score"])[0] == ["X", "y", "sample_weight"]
+    for name in ("bic", "aic", "icl"):
+        if name in found:
+            expected = ["X", "y"] if kind is sfumato.MixtureClassifier else ["X"]
+            assert parameters(found[name])[0] == expected
+
+
+@every
+def test_predictions_take_only_objects_by_position(kind):
+    for name in ("predict", "predict_proba", "transform", "score_samples"):
+        if name in methods(kind):
+            assert parameters(methods(kind)[name])[0] == ["X"], name
+
+
+def test_jobs_are_counted_only_where_whole_fits_run_side_by_side():
+    rooms = {room: importlib.import_module(f"sfumato.{room}") for room in MODULES}
+    counting = {
+        f"{room}.{name}"
+        for room, module in rooms.items()
+        for name in module.__all__
+        if callable(thing := getattr(module, name)) and "*n_jobs=None" in _names(thing)
+    }
+    names = "bootstrap", "bootstrap_likelihood_ratio", "choose_n_clusters", "parameter_intervals"
+    assert counting == {f"selection.{name}" for name in names}
 
 
 if __name__ == "__main__":

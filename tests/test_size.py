@@ -9,9 +9,9 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / ".ci" / "figures.py"
 LIMITS = {
-    "lines of Python": 41_296,
-    "files of Python": 178,
-    "lines of Cython": 5_022,
+    "lines of Python": 41_284,
+    "files of Python": 177,
+    "lines of Cython": 4_988,
     "constants": 133,
 }
 

@@ -29,10 +29,10 @@ __all__ = [
     "make_labelings",
     "make_memberships",
     "make_moons",
-    "make_noise",
     "make_rings",
     "make_similarity",
     "make_spirals",
+    "make_uniform",
 ]
 
 
@@ -237,10 +237,10 @@ def make_moons(
     return Simulated(X + rng.normal(scale=noise, size=X.shape), one_hot(labels, 2), labels)
 
 
-def make_noise(
+def make_uniform(
     n_objects: int = 300, *, n_features: int = 2, random_state: RandomState = None
 ) -> Simulated:
-    """Features without any clusters: one uniform cloud in [0, 1], one cluster of everything.
+    """Features without any clusters: a uniform cloud in the unit cube, which is one cluster.
 
     Parameters
     ----------
@@ -249,8 +249,8 @@ def make_noise(
 
     Examples
     --------
-    >>> from sfumato.datasets import make_noise
-    >>> make_noise(100, random_state=0).memberships.shape
+    >>> from sfumato.datasets import make_uniform
+    >>> make_uniform(100, random_state=0).memberships.shape
     (100, 1)
     """
     _check_counts(n_objects=n_objects, n_features=n_features)
@@ -411,7 +411,7 @@ def make_labelings(
     *,
     n_members: int = 50,
     memberships: ArrayLike | None = None,
-    noise: float = 0.2,
+    label_noise: float = 0.2,
     missing: float = 0.0,
     random_state: RandomState = None,
 ) -> Simulated:
@@ -426,9 +426,9 @@ def make_labelings(
         Used if ``memberships`` is not given.
     n_members : int
     memberships : array of shape (n, k), optional
-        The true memberships; by default one cluster per object, with a share of ``noise`` spread
-        over all clusters.
-    noise : float
+        The true memberships; by default one cluster per object, with a share of ``label_noise``
+        spread over all clusters.
+    label_noise : float
         Probability of a random label; used if ``memberships`` is not given.
     missing : float
         Probability that a partition did not see an object (label -1).
@@ -442,11 +442,11 @@ def make_labelings(
     ((50, 20), -1)
     """
     _check_counts(n_objects=n_objects, n_clusters=n_clusters, n_members=n_members)
-    _check_numbers(high=1.0, noise=noise, missing=missing)
+    _check_numbers(high=1.0, label_noise=label_noise, missing=missing)
     rng = np.random.default_rng(random_state)
     if memberships is None:
         pure = one_hot(rng.permutation(np.arange(n_objects) % n_clusters), n_clusters)
-        U = (1 - noise) * pure + noise / n_clusters
+        U = (1 - label_noise) * pure + label_noise / n_clusters
     else:
         U = check_memberships(memberships)
     L = np.stack(

@@ -90,7 +90,17 @@ def test_fit_writes_a_whole_result(run, data, tmp_path, drawn):
 @pytest.mark.parametrize("table", ["csv", "parquet"])
 def test_noise_is_called_noise(run, data, tmp_path, drawn, table):
     code, out, err = run(
-        "fit", data, *ROLES, "--clusters", 3, "--set", "noise=0.5", "--table", table, "--out", "r"
+        "fit",
+        data,
+        *ROLES,
+        "--clusters",
+        3,
+        "--set",
+        "noise_cluster=0.5",
+        "--table",
+        table,
+        "--out",
+        "r",
     )
     assert code == 0, err
     assert "60 objects in 3 clusters and noise" in out
@@ -116,6 +126,8 @@ def test_fit_equals_the_library(run, data, tmp_path):
         X, sample_weight=1 + np.arange(60) % 2
     )
     np.testing.assert_array_equal(memberships("r/memberships.csv")[1], expected.memberships_)
+    certainty = json.loads((tmp_path / "r" / "summary.json").read_text())["certainty"]
+    assert certainty == pytest.approx(expected.memberships_.max(axis=1).mean(), rel=1e-12)
 
 
 def test_json_is_the_only_thing_on_standard_output(run, data):
@@ -360,7 +372,7 @@ def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_answer(
     code, _, err = run("fit", data, *ROLES, "--out", "r", "--resume", "--seed", 9)
     assert (code, "kept for other data" in err) == (2, True)
     code, _, err = run(*words, "--out", "r", "--resume")
-    assert (code, "going on after 20 iterations" in err) == (0, True)
+    assert (code, "continuing after 20 iterations" in err) == (0, True)
     assert (tmp_path / "r/memberships.csv").read_bytes() == (
         tmp_path / "whole/memberships.csv"
     ).read_bytes()

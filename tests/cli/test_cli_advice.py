@@ -77,7 +77,7 @@ def test_one_column_may_explain_the_clusters(tmp_path):
     )
     table = _read(frame, tmp_path / "t.csv")
     labels = np.tile([0, 1, 2], 30)
-    assert "'ward' alone tells the cluster of 100%" in explained_by_one(table, labels)[0]
+    assert "'ward' alone determines the cluster of 100%" in explained_by_one(table, labels)[0]
     assert explained_by_one(table, rng.permutation(labels)) == []
 
 
@@ -91,8 +91,8 @@ def test_the_verdict_says_that_one_column_explains_the_clusters(tmp_path, monkey
     assert main(["fit", "t.csv", "--model", "fcm", "--clusters", "3", "--scale", "none"]) == 0
     found = json.loads((tmp_path / "sfumato-result" / "summary.json").read_text())["verdict"]
     assert found["kind"] == "note"
-    assert "But column 'a' alone tells the cluster of 100% of the objects" in found["text"]
-    assert capsys.readouterr().err.count("alone tells") == 0
+    assert "But column 'a' alone determines the cluster of 100% of the objects" in found["text"]
+    assert capsys.readouterr().err.count("alone determines") == 0
 
 
 def test_several_columns_of_one_cause_are_one_sentence(tmp_path):

@@ -1,4 +1,4 @@
-"""Missing cells are filled in with what the other columns make likely."""
+"""Missing cells are filled in with values expected from the other columns."""
 
 import json
 
@@ -62,7 +62,7 @@ def test_new_objects_are_filled_in_alike(tmp_path, monkeypatch, capsys):
     sampler = ["-m", "dirichlet-process", "--set", "inference=gibbs", "--set", "n_draws=4"]
     arguments = ["fit", "t.csv", *sampler, "--out", "r"]
     assert main(arguments) == 0
-    assert "what the other columns make likely" in capsys.readouterr().err
+    assert "values expected from the other columns" in capsys.readouterr().err
     kept = json.loads((tmp_path / "r" / "summary.json").read_text())["input"]["scaling"]
     assert np.shape(kept["joint"]["covariance"]) == (2, 2)
     (tmp_path / "new.csv").write_text("a,b\n9,\n0,\n")

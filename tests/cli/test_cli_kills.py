@@ -78,7 +78,7 @@ def check_the_next_run(folder, case):
     code = killed(folder, [*words(case, "r"), "--resume", "--force"])
     said = (folder / "stderr").read_text()
     assert code == 0, said
-    assert ("going on after" in said) == kept
+    assert ("continuing after" in said) == kept
     assert (result / "memberships.csv").read_bytes() == expected
     assert names(folder) == ["r"]
     for path in result.iterdir():

@@ -40,7 +40,7 @@ CASES = {
     "online": ("discriminative", X, ("algorithm=online", "max_iter=20", "n_init=2")),
     "Baum-Eagon": ("pairwise", X, ("solver=baum-eagon", "max_iter=20")),
     "uncertainty": ("consensus", L, ("ensemble=precomputed", "n_bootstrap=3", "n_init=2")),
-    "full and noise": ("fuzzy-c-means", X, ("metric=mahalanobis", "noise=0.5", "n_init=2")),
+    "full and noise": ("fuzzy-c-means", X, ("metric=mahalanobis", "noise_cluster=0.5", "n_init=2")),
     "deterministic annealing": ("information-bottleneck", COUNTS, ("beta=50", "n_init=2")),
 }
 
@@ -137,9 +137,12 @@ def test_unknown_names_and_settings_are_refused():
     with pytest.raises(ValueError, match="--set takes parameter=value"):
         make("pairwise", 3, seed=0, settings=["n_clusters=4"])
     model = make(
-        "fuzzy-c-means", 3, seed=0, settings=["fuzzifier=1.5", "noise=None", "metric=gaussian"]
+        "fuzzy-c-means",
+        3,
+        seed=0,
+        settings=["fuzzifier=1.5", "noise_cluster=None", "metric=gaussian"],
     )
-    assert (model.fuzzifier, model.noise, model.metric) == (1.5, None, "gaussian")
+    assert (model.fuzzifier, model.noise_cluster, model.metric) == (1.5, None, "gaussian")
     assert make("fuzzy-c-means", 3, seed=0, settings=["fuzzifier=auto"]).fuzzifier == "auto"
 
 

@@ -129,7 +129,7 @@ def test_the_last_good_checkpoint_survives_whatever_ends_the_fit(
     code, _, err = run(*words, "--out", "r")
     assert (code, "--resume" in err, "--force" in err) == (2, True, True)
     code, _, err = run(*words, "--out", "r", "--resume")
-    assert (code, "going on after 5 iterations" in err) == (0, True), err
+    assert (code, "continuing after 5 iterations" in err) == (0, True), err
     assert (tmp_path / "r/memberships.csv").read_bytes() == (
         tmp_path / "whole/memberships.csv"
     ).read_bytes()
@@ -166,7 +166,7 @@ def test_a_result_that_cannot_be_written_leaves_the_fit(run, data, tmp_path, mon
     )
     assert names(tmp_path) == ["data.csv", "r.checkpoint"]
     code, _, err = run(*words, "--resume")
-    assert (code, "going on after" in err) == (0, True)
+    assert (code, "continuing after" in err) == (0, True)
     assert names(tmp_path) == ["data.csv", "r"]
 
 

@@ -109,7 +109,7 @@ def test_a_call_that_lets_nothing_through_is_ended_with_a_checkpoint(table, numb
             [sys.executable, "-c", MAIN, *words, *more], cwd=table, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
-        assert ("going on after" in done.stderr) == ("--resume" in more)
+        assert ("continuing after" in done.stderr) == ("--resume" in more)
     assert (table / "r/memberships.csv").read_bytes() == (
         table / "whole/memberships.csv"
     ).read_bytes()

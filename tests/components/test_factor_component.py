@@ -45,7 +45,7 @@ def joint(X, s):
 def test_densities_are_those_of_the_explicit_covariances():
     X, s = data(), state()
     expected = joint(X, s)
-    U, level = softmax_columns(kernel.expect(X, kernel.ready(s))[0])
+    U, level = softmax_columns(kernel.expect(X, kernel.ready(s)).joint)
     np.testing.assert_allclose(level, np.logaddexp.reduce(expected, axis=0), atol=1e-9)
     np.testing.assert_allclose(U, np.exp(expected - level), atol=1e-9)
 
@@ -57,9 +57,7 @@ def test_one_step_equals_a_slow_loop(shared):
     w = np.random.default_rng(1).random(len(X))
     L = joint(X, s)
     R = np.exp(L - np.logaddexp.reduce(L, axis=0)) * w
-    found = kernel.update_complete(
-        kernel.summarize_complete(X, w, kernel.ready(s)), s, 1e-9, shared=shared
-    )
+    found = kernel.update(kernel.summarize(X, w, kernel.ready(s)), s, 1e-9, shared=shared)
     noise = np.zeros((2, 5))
     for j, sigma in enumerate(covariances(s)):
         beta = s.loadings[j].T @ np.linalg.inv(sigma)
@@ -86,9 +84,9 @@ def test_one_step_equals_a_slow_loop(shared):
 def test_a_step_never_lowers_the_likelihood(seed, k, q, shared):
     X, s, values = data(seed=seed), state(k, 5, q, seed), []
     for _ in range(8):
-        stats = kernel.summarize_complete(X, None, kernel.ready(s))
+        stats = kernel.summarize(X, None, kernel.ready(s))
         values.append(stats.objective)
-        s = kernel.update_complete(stats, s, 0.05, shared=shared)
+        s = kernel.update(stats, s, 0.05, shared=shared)
     # The first state need not share its noise.
     assert np.diff(values[int(shared) :]).min() >= -1e-8 * abs(values[-1])
 
@@ -96,14 +94,12 @@ def test_a_step_never_lowers_the_likelihood(seed, k, q, shared):
 def test_a_fixed_point_is_stationary_by_finite_differences():
     X, s = data(150, 4, seed=3), state(d=4, q=1, seed=3)
     for _ in range(3000):
-        s = kernel.update_complete(
-            kernel.summarize_complete(X, None, kernel.ready(s)), s, 0.01, shared=False
-        )
+        s = kernel.update(kernel.summarize(X, None, kernel.ready(s)), s, 0.01, shared=False)
     assert s.uniquenesses.min() > 0.011
     x = Factors.pack(s)
     for step in np.eye(len(x)):
         ends = [
-            kernel.summarize_complete(
+            kernel.summarize(
                 X, None, kernel.ready(component(2, 4, 1, 0.01).unpack(x + e * step, s))
             ).objective
             for e in (1e-5, -1e-5)
@@ -150,8 +146,8 @@ def _exact(d, q):
 
 def test_blocks_add_up():
     X, at = data(), kernel.ready(state())
-    whole = kernel.summarize_complete(X, None, at)
-    parts = [kernel.summarize_complete(part, None, at) for part in (X[:25], X[25:])]
+    whole = kernel.summarize(X, None, at)
+    parts = [kernel.summarize(part, None, at) for part in (X[:25], X[25:])]
     for one, first, second in zip(whole, *parts, strict=True):
         np.testing.assert_allclose(one, first + second, atol=1e-9)
 

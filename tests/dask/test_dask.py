@@ -16,6 +16,7 @@ from tolerances import stopped
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
+
 import sfumato
 from sfumato import (
     DirectionalMixture,
@@ -300,6 +301,13 @@ def test_extreme_units_on_the_workers_are_refused_by_name(client, data, scale):
     if scale > 1:
         with pytest.raises(ValueError, match="squares overflow"):
             FuzzyCMeans(3).fit(da.from_array(data[0] * scale, chunks=(300, 3)))
+
+
+@pytest.mark.parametrize("scale", [1e-130, 1e130])
+def test_units_whose_squares_are_numbers_are_taken_by_the_workers(client, scale):
+    W = block_similarity(30) * scale
+    spread = Similarity(da.from_array(W, chunks=(10, 30)))
+    np.testing.assert_allclose(spread @ np.eye(30), W, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_models_of_tensors_refuse_arrays_of_any_other_library(model):
 
 MODELS_WITH_HOLES = [
     sfumato.GaussianMixture(2, covariance_type="full", random_state=0),
-    sfumato.GaussianMixture(2, noise=0.1, random_state=0),
+    sfumato.GaussianMixture(2, noise_cluster=0.1, random_state=0),
     sfumato.StudentMixture(2, random_state=0),
     sfumato.FactorMixture(2, n_factors=1, random_state=0),
     sfumato.MixedMixture(2, random_state=0),

@@ -107,11 +107,11 @@ def test_loaders_equal_scikit_learn(name):
         ("make_gaussians", {"elongation": 0.0}, "elongation must lie in"),
         ("make_gaussians", {"n_clusters": 2, "weights": [1.0, -1.0]}, "weights must be"),
         ("make_gaussians", {"n_clusters": 2, "weights": [1.0]}, "weights must be"),
-        ("make_labelings", {"noise": 2.0}, "noise must lie in .0.0, 1.0"),
+        ("make_labelings", {"label_noise": 2.0}, "label_noise must lie in .0.0, 1.0"),
         ("make_memberships", {"concentration": 0.0}, "concentration must lie in"),
         ("make_block_similarity", {"noise": 1e3}, "noise must lie in .0.0, 10.0"),
         ("make_block_similarity", {"n_objects": 3, "n_clusters": 30}, "ask for more objects"),
-        ("make_noise", {"n_features": 1.5}, "n_features must be an integer"),
+        ("make_uniform", {"n_features": 1.5}, "n_features must be an integer"),
     ],
 )
 def test_what_cannot_be_made_is_refused_by_name(name, given, message):

@@ -96,7 +96,7 @@ def test_empty_columns_merge_first_and_ties_go_to_the_first():
 
 def test_noise_is_no_cluster_to_merge_with(blobs):
     X = np.vstack([blobs[0], [[50.0, 50.0], [-50.0, 30.0]]])
-    model = FuzzyCMeans(3, noise=0.5, random_state=0).fit(X)
+    model = FuzzyCMeans(3, noise_cluster=0.5, random_state=0).fit(X)
     assert [level.n_clusters for level in model.levels_] == [2, 3, 4]
     np.testing.assert_array_equal(model.at(2)[:, 1], model.memberships_[:, 3])
     with pytest.raises(ValueError, match="n_clusters must be between 2 and 4.*got 1"):

@@ -94,7 +94,7 @@ def test_too_many_clusters_of_a_similarity_are_counted():
 
 def test_labelings():
     model = EvidenceAccumulation(3, ensemble="precomputed", consensus="average")
-    good = make_labelings(120, 3, n_members=30, noise=0.1, random_state=0).evidence
+    good = make_labelings(120, 3, n_members=30, label_noise=0.1, random_state=0).evidence
     assert heard(model, good) == []
     assert model.structure_.supported
     random = np.random.default_rng(0).integers(4, size=(120, 30))
@@ -112,7 +112,7 @@ def test_counts_and_noise_columns():
     assert heard(model, counts) == []
     assert model.structure_.supported
     X = make_gaussians(150, 2, separation=8, random_state=0).evidence
-    noisy = GaussianMixture(2, noise=0.05, n_init=1, random_state=0).fit(
+    noisy = GaussianMixture(2, noise_cluster=0.05, n_init=1, random_state=0).fit(
         np.concatenate([X, rng.uniform(-15, 15, size=(10, 2))])
     )
     assert noisy.structure_.supported

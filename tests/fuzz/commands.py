@@ -37,7 +37,7 @@ OPTIONS = (
     ["--set", "n_init=none"],
     ["--set", "covariance_type=full"],
     ["--set", "consensus=mcla"],
-    ["--set", "noise=0.1"],
+    ["--set", "noise_cluster=0.1"],
     ["--set", "nothing=1"],
 )
 CODES = (0, 2, 3, 4)

@@ -85,12 +85,12 @@ def _of_pairs(rng: np.random.Generator) -> Call:
     left, right = sides[int(rng.integers(4))], sides[int(rng.integers(4))]
     weight = {"sample_weight": evidence.weights(rng, n)} if rng.random() < 0.4 else {}
     interval = {"interval": 0.9} if rng.random() < 0.1 else {}
-    unseen = {"unseen": str(rng.choice(["ignore", "cluster", "singletons"]))}
+    missing = {"missing": str(rng.choice(["ignore", "cluster", "singletons"]))}
     X = rng.normal(size=(n, 2)) * float(rng.choice(evidence.SCALES))
     table = rng.poisson(3.0, size=(2, 3)) * float(rng.choice([0.0, 1.0, 1e6]))
     return _one(
         rng,
-        *((getattr(metrics, name), (left, right), {**weight, **unseen}) for name in PAIRS),
+        *((getattr(metrics, name), (left, right), {**weight, **missing}) for name in PAIRS),
         *((getattr(metrics, name), (left, right), {**weight}) for name in PAIRS),
         (metrics.partition_coefficient, (U,), {**weight, **interval, "normalized": True}),
         (metrics.partition_entropy, (U,), {**weight, **interval}),
@@ -160,7 +160,7 @@ def _of_priors(rng: np.random.Generator) -> Call:
     return _one(
         rng,
         (prior.update, (data,), {}),
-        (prior.log_evidence, (data,), {}),
+        (prior.log_marginal_likelihood, (data,), {}),
         (prior.log_predictive, (data,), {}),
         (prior.interval, (float(rng.choice([0.0, 0.5, 0.95, 1.0])),), {}),
     )
@@ -175,11 +175,11 @@ def _of_datasets(rng: np.random.Generator) -> Call:
         (datasets.make_rings, (n, k), noise),
         (datasets.make_spirals, (n, k), noise),
         (datasets.make_similarity, (n, k), noise),
-        (datasets.make_labelings, (n, k), noise),
+        (datasets.make_labelings, (n, k), {"label_noise": noise["noise"], "random_state": 0}),
         (datasets.make_block_similarity, (n, k), noise),
         (datasets.make_gaussians, (n, k), {"random_state": 0}),
         (datasets.make_memberships, (n, k), {"concentration": float(rng.choice([1e-9, 1e9]))}),
-        (datasets.make_noise, (n,), {"n_features": k}),
+        (datasets.make_uniform, (n,), {"n_features": k}),
     )
 
 

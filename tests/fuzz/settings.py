@@ -26,7 +26,7 @@ FAMILIES = ("full", "tied", "diag", "spherical", "EVE", "VEI", "EEV", "auto")
 SIMILARITIES = ("cluster-kernel", "knn", "self-tuning", "gaussian", "cosine")
 SETTINGS: dict[str, tuple[Any, ...]] = {
     "covariance_type": FAMILIES,
-    "noise": (None, 0.1, 3.0),
+    "noise_cluster": (None, 0.1, 3.0),
     "fuzzifier": (2.0, 1.3, 4.0, 1.0),
     "entropy": (None, 0.1, 1e-9, 1e9),
     "metric": ("mahalanobis", "gaussian", evidence.kernel),

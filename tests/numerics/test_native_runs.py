@@ -13,9 +13,9 @@ from sfumato.models.fuzzy import kernel
     "settings",
     [
         {},
-        {"noise": 0.5},
+        {"noise_cluster": 0.5},
         {"fuzzifier": 1.7, "tol": 1e-10},
-        {"fuzzifier": 1.2, "noise": 2.0},
+        {"fuzzifier": 1.2, "noise_cluster": 2.0},
         {"max_iter": 3},
         {"max_iter": 1},
         {"tol": 0.0, "max_iter": 12},

@@ -81,13 +81,13 @@ def test_openml_is_asked_by_number_with_little_patience(openml):
         ),
         (
             ValueError("md5 checksum of local file for x\ndoes not match"),
-            "something else than vote (md5 checksum of local file for x does",
+            "did not send vote (md5 checksum of local file for x does",
         ),
         (
             Bunch(data=np.ones((3, 2)), details={"name": "vote"}),
-            "something else than vote ('vote' of shape (3, 2), not (435, 16))",
+            "did not send vote ('vote' of shape (3, 2), not (435, 16))",
         ),
-        (KeyError("data"), "something else than vote"),
+        (KeyError("data"), "did not send vote"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -253,7 +253,7 @@ def test_a_file_that_was_changed_on_the_way_is_refused(server):
     shelf = Shelf(online=True)
     assert shelf.find("house votes") is None
     note = shelf.notes["house votes"]
-    assert "OpenML sent something else than vote (" in note
+    assert "OpenML did not send vote (" in note
     assert "md5 checksum" in note
 
 

@@ -19,7 +19,7 @@ from sfumato import (
     PairwiseProbabilisticClustering,
     SpectralClustering,
 )
-from sfumato.datasets import make_block_similarity, make_gaussians, make_labelings, make_noise
+from sfumato.datasets import make_block_similarity, make_gaussians, make_labelings, make_uniform
 from sfumato.metrics import adjusted_rand_index
 from sfumato.selection import choose_n_clusters
 from sfumato.selection._evidence import Features, Labelings, Similarity, as_evidence
@@ -73,14 +73,14 @@ def test_similarities_and_labelings():
     assert choose_n_clusters(estimator, simulated.evidence, [1, 3, 4, 5]).n_clusters == 4
     sparse = sp.csr_array(simulated.evidence)
     assert choose_n_clusters(estimator, sparse, range(3, 6)).n_clusters == 4
-    labelings = make_labelings(80, 3, n_members=30, noise=0.2, missing=0.1, random_state=0)
+    labelings = make_labelings(80, 3, n_members=30, label_noise=0.2, missing=0.1, random_state=0)
     estimator = EvidenceAccumulation(ensemble="precomputed", n_init=1, random_state=0)
     assert choose_n_clusters(estimator, labelings.evidence, [2, 3, 4]).n_clusters == 3
 
 
 @pytest.mark.parametrize("criterion", sorted(set(CRITERIA) - {"bic", "aic", "icl"}))
 def test_noise_has_one_cluster_whatever_the_criterion(criterion):
-    X = make_noise(150, random_state=0).evidence
+    X = make_uniform(150, random_state=0).evidence
     with pytest.warns(EvidenceWarning, match="no number of clusters|no closer in clusters"):
         choice = choose_n_clusters(
             KMeans(n_init=2, random_state=0), X, [1, 2, 4], criterion=criterion, **QUICK
@@ -90,7 +90,7 @@ def test_noise_has_one_cluster_whatever_the_criterion(criterion):
 
 
 def test_noise_without_one_among_the_candidates_is_warned_about():
-    X = make_noise(150, random_state=0).evidence
+    X = make_uniform(150, random_state=0).evidence
     with pytest.warns(EvidenceWarning, match="do not stand apart"):
         choice = choose_n_clusters(
             KMeans(n_init=2, random_state=0), X, [2, 4], criterion="silhouette", **QUICK
@@ -282,7 +282,7 @@ def test_default_finds_the_true_number_in_eight_of_ten_draws(family):
             k, data = 5, make_block_similarity(random_state=seed).evidence
             estimator = SpectralClustering(similarity="precomputed", n_init=5)
         elif family == "ensemble":
-            data = make_labelings(100, k, n_members=40, noise=0.4, random_state=seed).evidence
+            data = make_labelings(100, k, n_members=40, label_noise=0.4, random_state=seed).evidence
             estimator = EvidenceAccumulation(ensemble="precomputed", consensus="average")
         else:
             data = make_gaussians(
@@ -358,7 +358,7 @@ def test_a_consensus_keeps_the_table_that_choosing_gives(kind):
         model, evidence = EvidenceAccumulation("auto", max_clusters=5, random_state=0), blobs()
     else:
         model = EvidenceAccumulation("auto", ensemble="precomputed", random_state=0)
-        evidence = make_labelings(80, 3, n_members=30, noise=0.2, random_state=0).evidence
+        evidence = make_labelings(80, 3, n_members=30, label_noise=0.2, random_state=0).evidence
     fitted, choice = clone(model).fit(evidence), choose_n_clusters(model, evidence)
     assert fitted.selection_ == choice._replace(estimator=None)
     assert fitted.selection_.n_clusters == fitted.n_clusters_ == 3

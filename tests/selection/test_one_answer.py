@@ -22,7 +22,7 @@ from sfumato import (
     StudentMixture,
 )
 from sfumato.cli import main
-from sfumato.datasets import make_gaussians, make_noise
+from sfumato.datasets import make_gaussians, make_uniform
 from sfumato.selection import choose_n_clusters
 
 COMMON = {"max_clusters": 4, "random_state": 0}
@@ -50,7 +50,7 @@ def draws():
     yield "moons", make_moons(100, noise=0.06, random_state=0)[0]
     yield "circles", make_circles(100, noise=0.05, factor=0.4, random_state=0)[0]
     for seed in range(2):
-        yield f"noise {seed}", make_noise(80, random_state=seed).evidence
+        yield f"noise {seed}", make_uniform(80, random_state=seed).evidence
     yield "exponential", rng.exponential(size=(90, 2))
     yield "t", rng.standard_t(3, size=(90, 3))
     yield "few objects", make_gaussians(36, 3, separation=8, random_state=0).evidence

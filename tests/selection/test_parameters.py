@@ -22,6 +22,9 @@ def test_standard_errors_of_separate_groups_are_the_textbook_ones(method):
     means = [X[:40].std() / np.sqrt(40), X[40:].std() / np.sqrt(120)]
     np.testing.assert_allclose(errors["means"], means, rtol=0.35)
     np.testing.assert_allclose(errors["weights"], np.sqrt(0.25 * 0.75 / 160), rtol=0.35)
+    draws = found.draws["means"]
+    variance = ((draws - draws.mean(axis=0)) ** 2).sum(axis=0) / (len(draws) - 1)
+    np.testing.assert_allclose(found.standard_errors["means"], np.sqrt(variance), rtol=1e-12)
     value, low, high = found.intervals(0.9)["means"]
     assert (low < value).all()
     assert (value < high).all()
@@ -47,7 +50,10 @@ def test_shared_covariances_noise_and_weights():
     )
     assert tied.draws["covariances"].shape[0] == 4
     noisy = parameter_intervals(
-        GaussianMixture(2, covariance_type="tied", noise=0.05, n_init=1), X, 3, random_state=0
+        GaussianMixture(2, covariance_type="tied", noise_cluster=0.05, n_init=1),
+        X,
+        3,
+        random_state=0,
     )
     assert noisy.draws["weights"].shape == (3, 3)
     assert noisy.draws["means"].shape == (3, 2, 2)

@@ -33,7 +33,7 @@ def test_similarities_and_labelings(kind):
         data = make_block_similarity(80, 3, stay=0.8, random_state=0).evidence
         estimator = SpectralClustering(3, similarity="precomputed", n_init=3)
     else:
-        data = make_labelings(60, 3, n_members=30, noise=0.2, random_state=0).evidence
+        data = make_labelings(60, 3, n_members=30, label_noise=0.2, random_state=0).evidence
         estimator = EvidenceAccumulation(3, ensemble="precomputed", n_init=1)
     result = bootstrap(estimator, data, 8, random_state=0)
     assert result.draws.shape == (8, len(data), 3)

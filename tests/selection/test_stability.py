@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato import EvidenceAccumulation, GaussianMixture, SpectralClustering
-from sfumato.datasets import make_gaussians, make_labelings, make_noise
+from sfumato.datasets import make_gaussians, make_labelings, make_uniform
 from sfumato.selection import stability
 
 APART = make_gaussians(120, 3, separation=8, random_state=0)
@@ -20,7 +20,7 @@ def test_groups_that_stand_apart_are_found_again():
 
 
 def test_cuts_through_one_cloud_are_not():
-    X = make_noise(200, n_features=4, random_state=0).evidence
+    X = make_uniform(200, n_features=4, random_state=0).evidence
     model = GaussianMixture(5, covariance_type="diag", n_init=1, random_state=0)
     assert stability(model, X, n_resamples=2, random_state=0).agreement < 0.6
 

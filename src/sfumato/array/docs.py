@@ -22,7 +22,7 @@ Parameters
 reference, clustering : labels of shape (n,) or memberships of shape (n, k)
 sample_weight : array of shape (n,), optional
     Weights of the objects; a pair is weighted by the product of its two weights.
-unseen : {"ignore", "cluster"}
+missing : {"ignore", "cluster"}
     Labels of -1 mean that a clustering did not see the object. Such objects are left out, or
     count as one more cluster.
 interval : float, optional
@@ -36,7 +36,7 @@ Parameters
 reference, clustering : labels of shape (n,) or memberships of shape (n, k)
 sample_weight : array of shape (n,), optional
     A weight of w counts as w copies of the object.
-unseen, interval, random_state
+missing, interval, random_state
     As for ``rand_index``.""",
     "sample_weight": """\
 sample_weight : array of shape (n,), optional

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 # Packages whose frames are skipped: this one, and those that call it on behalf of the user.
 _INSIDE = {"sfumato", "sklearn", "joblib", "contextlib", "functools", "concurrent", "threading"}
 
-# Who keeps the texts of warnings, and these.
+# The model whose warnings are collected (None for any), and their texts so far.
 heard: ContextVar[tuple[object, list[str]]] = ContextVar("heard")
 
 

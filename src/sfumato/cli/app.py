@@ -107,7 +107,7 @@ def consensus(
 def predict(
     model: Annotated[Path, o.argument("RESULT", "Result folder of an earlier fit.")],
     clusters: Annotated[
-        int | None, o.option("--clusters -k", "At another level (fit --levels).", "K", min=1)
+        int | None, o.option("--clusters -k", "Use another level (see fit --levels).", "K", min=1)
     ] = None,
     out: Annotated[Path, o.option("--out -o", "CSV file; - for standard output.", "FILE")] = Path(
         "-"
@@ -124,7 +124,7 @@ def score(
     first: Annotated[str, o.argument("A", "Labels or memberships: a file or a result folder.")],
     second: Annotated[str, o.argument("B", "The other clustering of the same objects.")],
     column: Annotated[
-        str | None, o.option("--column", "Labels, where a file has several columns.", "COLUMN")
+        str | None, o.option("--column", "Column of labels, if there are several.", "COLUMN")
     ] = None,
 ) -> None:
     """Agreement of two clusterings, hard or soft.
@@ -137,9 +137,9 @@ def score(
 @command("fitting", "clusters levels out table strict resume")
 def choose(
     *,
-    lowest: Annotated[int, o.option("--from", "Fewest clusters.", "K", min=1)] = 1,
+    lowest: Annotated[int, o.option("--from", "Smallest number to try.", "K", min=1)] = 1,
     highest: Annotated[
-        int | None, o.option("--to", "Most clusters; else as fit --clusters auto.", "K", min=1)
+        int | None, o.option("--to", "Largest number; by default as in fit.", "K", min=1)
     ] = None,
     criterion: Annotated[
         str,
@@ -167,7 +167,7 @@ def choose(
 def report(
     result: Annotated[Path, o.argument("RESULT", "Result folder.")],
     out: Annotated[
-        Path | None, o.option("--out -o", "HTML file; else report.html in the folder.", "FILE")
+        Path | None, o.option("--out -o", "HTML file; by default report.html there.", "FILE")
     ] = None,
     title: Annotated[str | None, o.option("--title", "Title of the page.", "TEXT")] = None,
 ) -> None:
@@ -183,7 +183,7 @@ def models() -> None:
 def inspect(
     file: Annotated[str, o.argument("FILE", "Data file, result folder or model file.")],
 ) -> None:
-    """Say what a file holds.
+    """Show what a file holds.
 
     Nothing is fitted, and nothing in the file is run.
     """
@@ -215,14 +215,14 @@ def reproduce(
         "sfumato-papers"
     ),
     data: Annotated[
-        Path | None, o.option("--data", "Data sets; OpenML is asked for the others.", "FOLDER")
+        Path | None, o.option("--data", "Data sets; others are fetched from OpenML.", "FOLDER")
     ] = None,
     offline: Annotated[
-        bool, o.option("--offline", "Do not ask OpenML: leave out what is not in --data.")
+        bool, o.option("--offline", "Do not fetch from OpenML; leave out what is not in --data.")
     ] = False,
     seeds: Annotated[int, o.option("--seeds", "Runs to average over.", "N", min=1)] = 10,
 ) -> None:
     """Run a table or figure of the papers again.
 
-    Published figures stand beside measured ones.
+    Published values are shown next to measured ones.
     """

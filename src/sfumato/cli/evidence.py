@@ -47,9 +47,9 @@ class Tuning(NamedTuple):
     answers: int = 10
     # Number of distinct whole numbers up to which a column may hold codes of categories.
     codes: int = 5
-    # Largest number of distinct values of 0 and less that may be codes of missing values.
+    # Largest number of distinct values, zero or negative, that may be codes of missing values.
     marks: int = 3
-    # Share of the objects whose cluster a single column must determine to explain the clusters.
+    # A column explains the clusters if it determines the cluster of at least this share of objects.
     alone: float = 0.95
 
 
@@ -321,8 +321,8 @@ def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
     if shares[best] < max(TUNING.alone, np.bincount(y).max() / len(y) + 0.01):
         return []
     return [
-        f"column '{plain(best, 30)}' alone tells the cluster of {shares[best]:.0%} of the objects: "
-        f"--drop {shlex.quote(plain(best, 200))} shows what the others say"
+        f"column '{plain(best, 30)}' alone determines the cluster of {shares[best]:.0%} of the "
+        f"objects: --drop {shlex.quote(plain(best, 200))} shows what the other columns say"
     ]
 
 
@@ -330,7 +330,7 @@ def agreement_of_resamples(estimator: Estimator, table: Table, seed: int) -> flo
     """Agreement of resamples with the fit; None if they cannot be drawn or fitted."""
     from ..selection import stability
 
-    clusters = estimator.n_clusters_ - (getattr(estimator, "noise", None) is not None)
+    clusters = estimator.n_clusters_ - (getattr(estimator, "noise_cluster", None) is not None)
     # with fewer than ten objects per cluster, resamples would not show the clusters again
     if estimator.needs_classes or clusters < 2 or table.values.shape[0] < 10 * clusters:
         return None
@@ -466,7 +466,7 @@ def _fill(
     if not gaps:
         return fill, joint, []
     shares = " (a category with the shares of its levels)"
-    by = "what the other columns make likely"
+    by = "values expected from the other columns"
     if joint is None:
         coded = any(column.codes is not None for column in gaps)
         by = f"the median of their column{shares if coded else ''}"

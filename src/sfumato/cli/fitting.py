@@ -169,13 +169,13 @@ def _fit(
     if checkpoint is not None and request.resume:
         checkpoint.resume()
         terminal.remark(
-            f"going on after {checkpoint.resumed} iterations"
+            f"continuing after {checkpoint.resumed} iterations"
             if checkpoint.resumed
             else "nothing to resume: starting afresh"
         )
     resumed = checkpoint is not None and checkpoint.resumed > 0
     with (
-        damaged("the checkpoint cannot be gone on from") if resumed else nullcontext(),
+        damaged("the checkpoint cannot be used") if resumed else nullcontext(),
         terminal.heard() as said,
         _watched(estimator, request.model, terminal),
         _kept(checkpoint, output, terminal),

@@ -81,7 +81,7 @@ def _explain(error: BaseException) -> int:
         code = 2 if error.errno in (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR) else 1
         name = f": {plain(error.filename, 200)}" if error.filename else ""
         return _say(error.strerror + name, code)
-    return _say(f"{type(error).__name__}: {error} (add --debug for the whole story)", 1)
+    return _say(f"{type(error).__name__}: {error} (--debug shows the traceback)", 1)
 
 
 def _say(text: str, code: int) -> int:

@@ -71,12 +71,10 @@ _SIMILARITY = (
     "cluster-kernel, self-tuning, gaussian, knn or cosine."
 )
 _SCALE = (
-    "Bring columns to one scale; auto standardises a table whose spreads differ more than tenfold, "
-    "unless the model needs no scaling."
+    "Bring columns to one scale; auto standardises a table if standard deviations differ more than "
+    "tenfold, unless the model needs no scaling."
 )
-_CLASSES = (
-    "Known classes: the discriminative model learns from them, others are compared with them."
-)
+_CLASSES = "Column of known classes to compare with; the discriminative model learns from them."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,39 +92,39 @@ class Request:
         autocompletion=lambda: list(commands()),
     )
     clusters: str | None = _set_by(
-        "--clusters -k", "Number of clusters; found if not given.", "K|auto"
+        "--clusters -k", "Number of clusters; by default chosen from the data.", "K|auto"
     )
     similarity: str | None = _set_by("--similarity", _SIMILARITY, "KIND")
     weight_column: str | None = _set_by(
-        "--weight-column", "Weights: w counts as w copies.", "COLUMN"
+        "--weight-column", "Column of weights; a weight of w counts as w copies.", "COLUMN"
     )
     settings: list[str] | None = _set_by(
-        "--set", "Another parameter of the model; may be repeated.", "NAME=VALUE"
+        "--set", "Set another parameter of the model; may be repeated.", "NAME=VALUE"
     )
     seed: int = _set_by("--seed", "Random seed.", "N", 0, min=0)
     scale: str = _set_by("--scale", _SCALE, "auto|standard|robust|none", "auto")
     columns: list[str] | None = _set_by(
-        "--columns", "Cluster these alone; dates and identifiers too if named.", "A,B,C"
+        "--columns", "Cluster only these columns; may include dates and ids.", "A,B,C"
     )
     id_column: str | None = _set_by(
-        "--id-column", "Names; if not given, a column that differs in every row.", "COLUMN"
+        "--id-column", "Column of object names; by default one that differs in every row.", "COLUMN"
     )
     class_column: str | None = _set_by("--class-column", _CLASSES, "COLUMN")
     drop: list[str] | None = _set_by("--drop", "Leave these columns out.", "A,B,C")
     header: bool | None = _set_by(
         "--header/--no-header",
-        "Whether the first line holds names; found if not given.",
+        "Whether the first line holds column names; by default detected.",
         show_default=False,
     )
     delimiter: str | None = _set_by(
-        "--delimiter", "Stands between cells; found if not given.", "CHARACTER"
+        "--delimiter", "Character between cells; by default detected.", "CHARACTER"
     )
-    encoding: str | None = _set_by("--encoding", "Of text; UTF-8 if not given.", "NAME")
+    encoding: str | None = _set_by("--encoding", "Text encoding; by default detected.", "NAME")
     sheet: str | None = _set_by(
-        "--sheet", "Of an Excel workbook; else the first with a table.", "NAME|N"
+        "--sheet", "Sheet of an Excel workbook; by default the first with a table.", "NAME|N"
     )
     levels: bool = _set_by(
-        "--levels", "Add coarser and finer clusterings: levels.csv and a table.", value=False
+        "--levels", "Also show coarser and finer clusterings, and write levels.csv.", value=False
     )
     out: Path = _set_by(
         "--out -o",
@@ -134,12 +132,12 @@ class Request:
         "FOLDER",
         Path("sfumato-result"),
     )
-    table: str = _set_by("--table", "Form of the memberships.", "csv|parquet", "csv")
+    table: str = _set_by("--table", "Format of the memberships.", "csv|parquet", "csv")
     force: bool = _set_by("--force", "Replace what an earlier run wrote.", value=False)
     strict: bool = _set_by(
         "--strict", "Exit with 3, and write nothing, if the search does not converge.", value=False
     )
-    resume: bool = _set_by("--resume", "Go on where the same command was stopped.", value=False)
+    resume: bool = _set_by("--resume", "Continue where the same command was stopped.", value=False)
     as_json: bool = _set_by("--json", "Print the summary as JSON.", value=False)
     quiet: bool = _set_by("--quiet -q", "Print nothing but errors.", value=False)
     labels: bool = False  # the columns are labelings

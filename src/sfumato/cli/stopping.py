@@ -110,7 +110,7 @@ def rescued(action: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def damaged(what: str) -> Iterator[None]:
-    """Context that reports errors which only a damaged file can cause as such."""
+    """Context that reports a damaged file for errors that have no other cause."""
     try:
         yield
     except (AttributeError, LookupError, TypeError, ArithmeticError, RecursionError) as error:

@@ -174,7 +174,7 @@ def _pictures(
                 U,
                 columns=table.columns,
                 shown=shown,
-                noise=getattr(estimator, "noise", None) is not None,
+                noise_cluster=getattr(estimator, "noise_cluster", None) is not None,
             ),
         }
     evidence, some = _similarity(request, estimator, table)
@@ -235,7 +235,7 @@ def write_report(path: Path, result: Result, title: str | None = None) -> None:
     }
     drawn = {name: held[name] for name in report.Facts._fields if held.get(name) is not None}
     facts = report.Facts(
-        noise=has_noise(summary),
+        noise_cluster=has_noise(summary),
         converged=summary["converged"],
         verdict=summary.get("verdict"),
         warnings=summary["warnings"],
@@ -275,7 +275,7 @@ def show(result: Result, terminal: Terminal) -> None:
         terminal.say(f"{'' if row[0] == 'noise' else 'cluster '}{row[0]}: {cluster['sentence']}.")
     if tree := summary.get("tree"):
         right = f"{tree['accuracy']:.0%}"
-        terminal.say(f"A few rules in the report tell the cluster of {right} of the objects.")
+        terminal.say(f"A few rules in the report determine the cluster of {right} of the objects.")
     _show_levels(summary, terminal)
     between = (
         f"{found['shared']:,} object{'' if found['shared'] == 1 else 's'} shared by two clusters"

@@ -161,7 +161,7 @@ def _labels(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
 def _match(left: Array, right: Array) -> np.ndarray:
     places = {name: place for place, name in enumerate(right)}
     if len(places) < len(right) or len(set(left)) < len(left):
-        raise InputError("the same id stands twice: objects cannot be matched by id")
+        raise InputError("the same id appears twice: objects cannot be matched by id")
     missing = [name for name in left if name not in places]
     if missing or len(left) != len(right):
         one = plain(missing[0] if missing else "an id", 40)

@@ -2,26 +2,17 @@
 
     maximise  sum_i w_i log sum_j pi_j N(x_i | mu_j, L_j L_j' + Psi_j),   Psi_j diagonal, L_j (d, q)
 
-No d x d matrix is formed. With  A_j = Psi_j^-1 L_j,  M_j = I + L_j' A_j  (q x q),  y = x - mu_j:
+No d x d matrix is formed. With the observed features o of row i,  y = x - mu_j,  l a row of L_j:
 
-    y' Sigma_j^-1 y = y' Psi_j^-1 y - p' M_j^-1 p,   p = A_j' y           (Woodbury)
-    log det Sigma_j = log det Psi_j + log det M_j
-    E[f | x, j] = M_j^-1 p,   Cov[f | x, j] = M_j^-1
-
-Given the memberships, x is a regression on (f, 1): loadings and mean of a cluster are updated
-together from the sums of  y, y * y  and  y f',  which add up over rows. A pass costs three products
-of the rows with matrices of k (q + 2) columns altogether, and one back.
-
-With missing values, the density of an object is that of its observed values. With the observed
-features o of row i, and y = x - mu_j there:
-
-    M_ij = I + sum over o of l l' / psi,   p_ij = sum over o of l y / psi        (l a row of L_j)
-    y' Sigma_joo^-1 y = sum over o of y^2 / psi - p' M^-1 p
+    M_ij = I + sum over o of l l' / psi,   p_ij = sum over o of l y / psi
+    y' Sigma_joo^-1 y = sum over o of y^2 / psi - p' M^-1 p               (Woodbury)
     log det Sigma_joo = sum over o of log psi + log det M
     E[f | x_o, j] = M^-1 p,   Cov[f | x_o, j] = M^-1
 
-Given the factors, features are independent: each one is a regression on (f, 1) over the rows where
-it was observed, so missing values need no expectations.
+Rows without missing values share M_j. Given the factors, features are independent: each one is a
+regression on (f, 1) over the rows where it was observed, so missing values need no expectations.
+The sums add up over rows; the matrices of the regressions are the same for all features if no value
+is missing.
 """
 
 from __future__ import annotations
@@ -40,7 +31,7 @@ from ..numerics import seeding
 from ..numerics.distances import Coordinates, weighted_columns
 from ..numerics.seeding import SCREEN, Sample
 
-LEAN = 2.0  # weight, in objects, of the pooled uniquenesses in those of each cluster
+LEAN = 2.0  # weight of the pooled uniquenesses in those of each cluster, in objects
 LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -54,90 +45,127 @@ class State(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """N (k,), sums of y (k, d), y * y (k, d) and y f' (k, d, q) about the means of the current
-    state, and its log-likelihood.
+    """N (k,), and over the rows where a feature was observed sums of x * x (k, d), x (f, 1)' (k, d,
+    q + 1) and (f, 1)(f, 1)' (k, d, q + 1, q + 1), or (k, 1, q + 1, q + 1) if no value is missing,
+    and the log-likelihood.
     """
 
     mass: np.ndarray
-    first: np.ndarray
     squares: np.ndarray
     cross: np.ndarray
+    gram: np.ndarray
     objective: float
 
 
 class Ready(NamedTuple):
-    """Quantities of a state for a pass: A (d, k q), A' mu (k q,), inverses of M, constants."""
+    """Quantities of a state for a pass: A = L / psi (d, k q), A * mu (d, k q), the products l l' /
+    psi (d, k q q), and 1 / psi, mu / psi and log 2 pi psi + mu^2 / psi (d, k).
+    """
 
     state: State
     A: np.ndarray
     shift: np.ndarray
-    inverse: np.ndarray
-    constant: np.ndarray
+    outer: np.ndarray
+    precision: np.ndarray
+    pull: np.ndarray
+    level: np.ndarray
 
 
 def ready(state: State) -> Ready:
     """Quantities of a state needed in a pass."""
-    k, d, q = state.loadings.shape
-    A = state.loadings / state.uniquenesses[:, :, None]
-    M = np.eye(q) + np.swapaxes(state.loadings, 1, 2) @ A
-    log_det = np.log(state.uniquenesses).sum(axis=1) + np.linalg.slogdet(M)[1]
-    constant = np.log(state.weights) - 0.5 * (d * LOG_2PI + log_det)
-    shift = (state.means[:, None] @ A)[:, 0]
-    flat = np.ascontiguousarray(np.moveaxis(A, 0, 1).reshape(d, k * q))
-    return Ready(state, flat, shift.ravel(), np.linalg.inv(M), constant)
+    _, means, L, noise = (np.swapaxes(part, 0, 1) if part.ndim > 1 else part for part in state)
+    A = L / noise[:, :, None]
+    flat = (
+        part.reshape(len(L), -1)
+        for part in (A, A * means[:, :, None], L[:, :, :, None] * A[:, :, None, :])
+    )
+    pull = means / noise
+    return Ready(state, *flat, 1.0 / noise, pull, np.log(noise) + LOG_2PI + means * pull)
 
 
-def expect(X: np.ndarray, at: Ready) -> tuple[np.ndarray, np.ndarray]:
-    """log( pi_j N(x_i) ) (k, b) and expected factors (k, b, q)."""
+class Expected(NamedTuple):
+    """log( pi_j N(x_i) ) (k, b), expected factors (k, b, q) and their covariances (k, b, q, q), the
+    block with zeros for missing values, and what was observed (b, d), or None if no value is
+    missing; the covariances then have one row for all objects.
+    """
+
+    joint: np.ndarray
+    factors: np.ndarray
+    covariances: np.ndarray
+    filled: np.ndarray
+    seen: np.ndarray | None
+
+
+def expect(X: np.ndarray, at: Ready) -> Expected:
+    """Densities and expected factors of the observed values of a block of rows (b, d)."""
     k, _, q = at.state.loadings.shape
-    precision = 1.0 / at.state.uniquenesses
-    pull = at.state.means * precision
-    P = np.moveaxis((X @ at.A - at.shift).reshape(len(X), k, q), 1, 0)
-    F = P @ at.inverse
-    distance = precision @ (X * X).T - 2.0 * (pull @ X.T)
-    distance += np.sum(at.state.means * pull, axis=1)[:, None] - np.sum(P * F, axis=2)
-    return at.constant[:, None] - 0.5 * distance, F
+    holes = np.isnan(X)
+    complete = not holes.any()
+    seen = np.ones((1, X.shape[1])) if complete else (~holes).astype(np.float64)
+    Y = X if complete else np.where(holes, 0.0, X)
+    M = np.eye(q) + np.moveaxis((seen @ at.outer).reshape(-1, k, q, q), 1, 0)
+    C = np.linalg.inv(M)
+    P = np.moveaxis((Y @ at.A - seen @ at.shift).reshape(-1, k, q), 1, 0)
+    F = P @ C[:, 0] if complete else np.einsum("kbq,kbqr->kbr", P, C)
+    distance = (Y * Y) @ at.precision - 2.0 * (Y @ at.pull) + seen @ at.level
+    distance = distance.T - np.sum(P * F, axis=2) + np.linalg.slogdet(M)[1]
+    joint = np.log(at.state.weights)[:, None] - 0.5 * distance
+    return Expected(joint, F, C, Y, None if complete else seen)
 
 
-def summarize_complete(
-    X: np.ndarray, weights: np.ndarray | None, at: Ready, given: np.ndarray | None = None
+def summarize(
+    X: np.ndarray,
+    weights: np.ndarray | None,
+    at: Ready,
+    given: np.ndarray | None = None,
+    *,
+    missing: bool = False,
 ) -> Stats:
-    """Sums over a block of rows (b, d), for ``given`` memberships (b, k) if passed."""
-    joint, F = expect(X, at)
+    """Sums over a block of rows (b, d), for ``given`` memberships (b, k) if passed; with
+    ``missing``, in the form for rows with missing values.
+    """
+    joint, F, C, Y, seen = expect(X, at)
     R, level = weighted_columns(joint, weights, given)
-    k, d, q = at.state.loadings.shape
-    means, mass = at.state.means, R.sum(axis=1)
-    total = R @ X
-    squares = R @ (X * X) - 2.0 * means * total + mass[:, None] * means**2
-    F = F * R[:, :, None]
-    flat = np.moveaxis(F, 0, 1).reshape(len(X), k * q)
-    cross = np.moveaxis((X.T @ flat).reshape(d, k, q), 1, 0)
-    cross = cross - means[:, :, None] * F.sum(axis=1)[:, None]
-    return Stats(mass, total - mass[:, None] * means, squares, cross, float(level.sum()))
+    (k, b, q), d, mass = F.shape, X.shape[1], R.sum(axis=1)
+    with_one = np.concatenate([F, np.ones((k, b, 1))], axis=2)
+    weighted = with_one * R[:, :, None]
+    flat = np.moveaxis(weighted, 0, 1).reshape(b, -1)
+    cross = np.moveaxis((Y.T @ flat).reshape(d, k, q + 1), 1, 0)
+    if seen is None:
+        gram = (np.swapaxes(weighted, 1, 2) @ with_one)[:, None]
+        gram[..., :q, :q] += mass[:, None, None, None] * C
+        gram = np.broadcast_to(gram, (k, d, q + 1, q + 1)) if missing else gram
+    else:
+        gram = np.empty((k, d, q + 1, q + 1))
+        for j, r in enumerate(R):
+            products = weighted[j, :, :, None] * with_one[j, :, None, :]
+            products[:, :q, :q] += r[:, None, None] * C[j]
+            gram[j] = (seen.T @ products.reshape(b, -1)).reshape(gram.shape[1:])
+    return Stats(mass, R @ (Y * Y), cross, gram, float(level.sum()))
 
 
-def update_complete(stats: Stats, state: State, floor: float, *, shared: bool) -> State:
-    """The next state, from regressions of the rows on the expected factors and a constant."""
+def update(stats: Stats, state: State, floor: float, *, shared: bool) -> State:
+    """The next state: every feature is regressed on factors, over the rows that have it."""
     q = state.loadings.shape[2]
     mass = np.maximum(stats.mass, 1e-300)
-    A = state.loadings / state.uniquenesses[:, :, None]
-    inverse = np.linalg.inv(np.eye(q) + np.swapaxes(state.loadings, 1, 2) @ A)
-    B = inverse @ np.swapaxes(A, 1, 2)  # expected factors are B y
-    first, cross = stats.first / mass[:, None], stats.cross / mass[:, None, None]
-    factors = (B @ first[:, :, None])[:, :, 0]
-    G = np.empty((len(mass), q + 1, q + 1))
-    G[:, :q, :q] = B @ cross + inverse
-    G[:, :q, q] = G[:, q, :q] = factors
-    G[:, q, q] = 1.0
-    H = np.concatenate([cross, first[:, :, None]], axis=2)
-    solution = np.swapaxes(np.linalg.solve(G, np.swapaxes(H, 1, 2)), 1, 2)
-    noise = stats.squares / mass[:, None] - np.sum(solution * H, axis=2)
+    own = stats.gram[:, :, q, q]
+    known = own > 1e-10 * mass.sum()  # features of less weight keep their parameters
+    own = np.where(known, own, 1.0)
+    H = stats.cross / own[:, :, None]
+    G = np.where(known[..., None, None], stats.gram / own[:, :, None, None], np.eye(q + 1))
+    solution = np.linalg.solve(G, H[..., None])[..., 0]
+    noise = stats.squares / own - np.sum(solution * H, axis=2)
     if shared:
-        noise = np.broadcast_to((mass @ noise) / mass.sum(), noise.shape)
+        own = np.where(known, own, 0.0)
+        total = own.sum(axis=0)
+        pooled = np.sum(own * noise, axis=0) / np.where(total > 0, total, 1.0)
+        noise = np.broadcast_to(np.where(total > 0, pooled, state.uniquenesses[0]), noise.shape)
+    else:
+        noise = np.where(known, noise, state.uniquenesses)
     return State(
         mass / mass.sum(),
-        state.means + solution[:, :, q],
-        np.ascontiguousarray(solution[:, :, :q]),
+        np.where(known, solution[:, :, q], state.means),
+        np.where(known[..., None], solution[:, :, :q], state.loadings),
         np.maximum(noise, floor),
     )
 
@@ -166,7 +194,7 @@ class Factors(Component):
         return ~np.isnan(block) @ np.log(self.coordinates.scale)
 
     def in_batches(self) -> Factors:
-        return replace(self, missing=True)  # whose sums are not about the means of one state
+        return replace(self, missing=True)
 
     def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> State:
         """State with the means of the groups, their principal axes as loadings, and the rest."""
@@ -180,16 +208,12 @@ class Factors(Component):
         return ready(state)
 
     def logits(self, block: Array, ready: Ready) -> np.ndarray:
-        X = np.asarray(block)
-        return seen_logits(X, ready.state) if np.isnan(X).any() else expect(X, ready)[0]
+        return expect(np.asarray(block), ready).joint
 
     def summarize(self, block: Array, weights: Weights, ready: Ready, given: Weights = None) -> Any:
-        if self.missing:
-            return summarize_seen(np.asarray(block), weights, ready.state, given)
-        return summarize_complete(np.asarray(block), weights, ready, given)
+        return summarize(np.asarray(block), weights, ready, given, missing=self.missing)
 
     def update(self, stats: Any, state: State) -> State:
-        update = update_seen if self.missing else update_complete
         return update(stats, state, self.floor, shared=self.shared)
 
     def n_parameters(self) -> int:
@@ -241,84 +265,8 @@ def most_factors(d: int) -> int:
     return max(1, int((2 * d + 1 - (8 * d + 1) ** 0.5) / 2 + 1e-9))
 
 
-class SeenStats(NamedTuple):
-    """N (k,), and over the rows where a feature was seen sums of x (k, d), x * x (k, d), x f'
-    (k, d, q) and (f, 1)(f, 1)' (k, d, q + 1, q + 1), and the log-likelihood."""
-
-    mass: np.ndarray
-    first: np.ndarray
-    squares: np.ndarray
-    cross: np.ndarray
-    gram: np.ndarray
-    objective: float
-
-
-def _expect_seen(X: np.ndarray, state: State, j: int) -> tuple[np.ndarray, ...]:
-    """log( pi_j N ) (b,), expected factors (b, q) and their covariances (b, q, q)."""
-    L, noise, seen = state.loadings[j], state.uniquenesses[j], (~np.isnan(X)).astype(np.float64)
-    d, q = L.shape
-    A, Y = L / noise[:, None], np.nan_to_num(X - state.means[j])
-    outer = (L[:, :, None] * A[:, None, :]).reshape(d, q * q)
-    M = np.eye(q) + (seen @ outer).reshape(-1, q, q)
-    C, P = np.linalg.inv(M), Y @ A
-    F = np.einsum("bqr,br->bq", C, P)
-    log_det = seen @ (np.log(noise) + LOG_2PI) + np.linalg.slogdet(M)[1]
-    distance = (Y * Y) @ (1.0 / noise) - np.sum(P * F, axis=1)
-    return np.log(state.weights[j]) - 0.5 * (log_det + distance), F, C
-
-
-def seen_logits(X: np.ndarray, state: State) -> np.ndarray:
-    """log( pi_j N(x_i) ) (k, b) of the observed values of rows (b, d)."""
-    return np.stack([_expect_seen(X, state, j)[0] for j in range(len(state.weights))])
-
-
-def summarize_seen(
-    X: np.ndarray, weights: np.ndarray | None, state: State, given: np.ndarray | None = None
-) -> SeenStats:
-    """Sums over a block of rows (b, d), with memberships (b, k) if they are ``given``."""
-    seen, (b, d), Y = (~np.isnan(X)).astype(np.float64), X.shape, np.nan_to_num(X)
-    joint, *each = zip(*(_expect_seen(X, state, j) for j in range(len(state.weights))), strict=True)
-    R, level = weighted_columns(np.stack(joint), weights, given)
-    sums = []
-    for r, F, C in zip(R, *each, strict=True):
-        weighted = Y * r[:, None]
-        with_one = np.hstack([F, np.ones((b, 1))])
-        T = with_one[:, :, None] * with_one[:, None, :]
-        T[:, :-1, :-1] += C
-        gram = (seen.T @ (T * r[:, None, None]).reshape(b, -1)).reshape(d, *T.shape[1:])
-        sums.append((weighted.sum(axis=0), np.sum(weighted * Y, axis=0), weighted.T @ F, gram))
-    first, squares, cross, gram = (np.stack(part) for part in zip(*sums, strict=True))
-    return SeenStats(R.sum(axis=1), first, squares, cross, gram, float(level.sum()))
-
-
-def update_seen(stats: SeenStats, state: State, floor: float, *, shared: bool) -> State:
-    """The next state: every feature is regressed on factors, over the rows that have it."""
-    q = state.loadings.shape[2]
-    mass = np.maximum(stats.mass, 1e-300)
-    own = stats.gram[:, :, q, q]
-    known = own > 1e-10 * mass.sum()  # features of less weight keep their parameters
-    own = np.where(known, own, 1.0)
-    H = np.concatenate([stats.cross, stats.first[:, :, None]], axis=2) / own[:, :, None]
-    G = np.where(known[..., None, None], stats.gram / own[:, :, None, None], np.eye(q + 1))
-    solution = np.linalg.solve(G, H[..., None])[..., 0]
-    noise = stats.squares / own - np.sum(solution * H, axis=2)
-    if shared:
-        own = np.where(known, own, 0.0)
-        total = own.sum(axis=0)
-        pooled = np.sum(own * noise, axis=0) / np.where(total > 0, total, 1.0)
-        noise = np.broadcast_to(np.where(total > 0, pooled, state.uniquenesses[0]), noise.shape)
-    else:
-        noise = np.where(known, noise, state.uniquenesses)
-    return State(
-        mass / mass.sum(),
-        np.where(known, solution[:, :, q], state.means),
-        np.where(known[..., None], solution[:, :, :q], state.loadings),
-        np.maximum(noise, floor),
-    )
-
-
 def factor_sample(data: Objects, coordinates: Coordinates) -> Sample:
-    """Sample of standardised objects (missing values at the means), with k-means on leading
+    """Sample of standardised objects, missing values at the means. Its k-means uses leading
     principal axes, alternately in the units of the data and of every feature.
     """
     view = coordinates.inner

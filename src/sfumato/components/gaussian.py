@@ -470,7 +470,7 @@ class Gaussian(Component):
         return (held < self._needed * (1.0 - 1e-6)) | self._flat(state)
 
     def _flat(self, state: State) -> np.ndarray:
-        """Mask (k,) of components without width in some direction in which the data have width."""
+        """Mask (k,) of components that are flat in a direction in which the data vary."""
         k, flat_data = len(state.means), self.coordinates.thinnest <= 100.0 * state.floor
         if flat_data or families.has_one_covariance(self.family):
             return np.zeros(k, dtype=bool)

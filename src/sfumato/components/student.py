@@ -8,7 +8,7 @@
     mu_j = sum_i v_ij x_i / sum_i v_ij,   Sigma_j from  N_j = sum_i w_i r_ij  and
     the scatter  sum_i v_ij (x_i - mu_j)(x_i - mu_j)'  by the M step of its covariance family,
     nu_j solves  log(nu/2) - psi(nu/2) + 1 + G_j / N_j = 0,
-    G_j = sum_i w_i r_ij ( psi((nu_j + o_i)/2) - log((nu_j + d_ij)/2) - u_ij ),  old nu_j inside.
+    G_j = sum_i w_i r_ij ( psi((nu_j + o_i)/2) - log((nu_j + d_ij)/2) - u_ij ), at the old nu_j.
 
 Marginals of a t distribution are t distributions with the same nu, so missing values are integrated
 out: they are replaced by their conditional means, and their conditional covariance (the Gaussian

@@ -2,7 +2,8 @@
 
 Every object is an immutable prior. ``prior.posterior(data)`` is another object of the same class,
 so batches are learnt by a chain of posteriors, and a posterior has all methods of a prior:
-``mean``, ``mode``, ``interval``, ``sample``, ``predictive``, ``log_predictive``, ``log_evidence``.
+``mean``, ``mode``, ``interval``, ``sample``, ``predictive``, ``log_predictive``,
+``log_marginal_likelihood``.
 Parameters may be arrays: one object then holds many priors, and ``data`` one data set for each
 leading index. Missing values (NaN) are left out; the classes for vectors (``DirichletMultinomial``,
 ``NormalInverseWishart``) refuse vectors with missing entries.

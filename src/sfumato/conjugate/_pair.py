@@ -234,7 +234,7 @@ class ConjugatePair(ABC):
         data, weight = np.expand_dims(data, data.ndim - self._observation), weight[..., None]
         return each._log_ratio(each._summarize(data, weight)) + each._log_base(data, weight)
 
-    def log_evidence(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
+    def log_marginal_likelihood(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
         """Log probability (...) of each data set, with the parameters integrated out.
 
         Parameters
@@ -244,7 +244,7 @@ class ConjugatePair(ABC):
         data, weight = self._check(data, weight)
         with np.errstate(all="ignore"):
             ratio = self._log_ratio(self._statistics_of(data, weight))
-            return _require_finite(ratio + self._log_base(data, weight), "log_evidence")
+            return _require_finite(ratio + self._log_base(data, weight), "log_marginal_likelihood")
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):

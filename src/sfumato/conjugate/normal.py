@@ -104,8 +104,9 @@ class _Normal(ConjugatePair):
 class NormalKnownVariance(_Normal):
     """Normal prior on the mean of normal data of known variance.
 
-    mu ~ N(mean, variance), y ~ N(mu, noise). The posterior precision is 1/variance + n/noise; the
-    posterior mean is the precision-weighted mean of prior and data.
+    mu ~ N(mean, variance), y ~ N(mu, known_variance). The posterior precision is
+    1/variance + n/known_variance; the posterior mean is the precision-weighted mean of prior and
+    data.
 
     Parameters
     ----------
@@ -113,24 +114,25 @@ class NormalKnownVariance(_Normal):
         Expected value of the unknown mean.
     variance : float or array of shape (...), default=1.0
         Prior variance of the unknown mean.
-    noise : float or array of shape (...), default=1.0
+    known_variance : float or array of shape (...), default=1.0
         Known variance of an observation.
 
     Examples
     --------
     >>> from sfumato.conjugate import NormalKnownVariance
-    >>> posterior = NormalKnownVariance(mean=0, variance=1, noise=1).posterior([1.0, 2.0, 3.0])
+    >>> prior = NormalKnownVariance(mean=0, variance=1, known_variance=1)
+    >>> posterior = prior.posterior([1.0, 2.0, 3.0])
     >>> print(posterior.mean, posterior.variance)
     1.5 0.25
     """
 
     mean: Any = 0.0
     variance: Any = 1.0
-    noise: Any = 1.0
+    known_variance: Any = 1.0
 
     def _posterior_parameters(self, statistics: Moments) -> dict[str, Any]:
-        _, mean, _ = pull(self.noise / self.variance, self.mean, statistics)
-        precision = 1 / self.variance + statistics.count / self.noise
+        _, mean, _ = pull(self.known_variance / self.variance, self.mean, statistics)
+        precision = 1 / self.variance + statistics.count / self.known_variance
         return {"mean": mean, "variance": 1 / precision}
 
     @property
@@ -145,12 +147,14 @@ class NormalKnownVariance(_Normal):
 
     def predictive(self) -> Any:
         """Distribution of the next observation: normal (scipy)."""
-        return stats.norm(self.mean, np.sqrt(self.variance + self.noise))
+        return stats.norm(self.mean, np.sqrt(self.variance + self.known_variance))
 
     def _log_ratio(self, statistics: Moments) -> Any:
-        kappa, _, square = pull(self.noise / self.variance, self.mean, statistics)
-        shrink = np.log(self.noise / self.variance) - np.log(kappa)
-        return 0.5 * (shrink - statistics.count * np.log(self.noise) - square / self.noise)
+        kappa, _, square = pull(self.known_variance / self.variance, self.mean, statistics)
+        shrink = np.log(self.known_variance / self.variance) - np.log(kappa)
+        return 0.5 * (
+            shrink - statistics.count * np.log(self.known_variance) - square / self.known_variance
+        )
 
 
 @dataclass(frozen=True, eq=False)

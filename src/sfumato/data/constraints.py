@@ -66,8 +66,9 @@ class Known(NamedTuple):
         firm = np.isnan(weights)
         hard, soft, weights = joined[firm], joined[~firm], weights[~firm]
         linked = _components(hard, None, n)
-        component = _components(hard, labels, n) if len(hard) or labels is not None else None
-        labels = None if labels is None else _carry(labels, linked)
+        component = linked if len(hard) else None
+        if labels is not None:
+            component, labels = _components(hard, labels, n), _carry(labels, linked)
         apart, strength = check_pairs(() if cannot_link is None else cannot_link, n, "cannot_link")
         _refuse_contradiction(apart, linked, "must_link (directly or through others)")
         links, signs = [hard, soft, apart], [np.full(len(hard), np.inf), weights, -strength]

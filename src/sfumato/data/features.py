@@ -50,7 +50,7 @@ def check_features(
         X = _validated(estimator, X, reset, missing, sparse)
     refuse_overflow(X, "X")
     if reset and missing and isinstance(X, np.ndarray):
-        refuse_unseen(X, getattr(estimator, "feature_names_in_", None))
+        refuse_empty_columns(X, getattr(estimator, "feature_names_in_", None))
     if reset:
         estimator._largest_fitted = largest_size(X)
     else:
@@ -128,12 +128,12 @@ def check_observed(estimator: Estimator, X: Any, *, reset: bool) -> Any:
     return X
 
 
-def refuse_unseen(X: Any, names: Sequence[Any] | None = None) -> None:
+def refuse_empty_columns(X: Any, names: Sequence[Any] | None = None) -> None:
     """Refuse features without any value. Most are cleared by looking at the first hundred rows."""
     gone = np.flatnonzero(np.isnan(X[:100]).all(axis=0)) if len(X) else np.empty(0, dtype=int)
-    unseen = next((column for column in gone if np.isnan(X[:, column]).all()), None)
-    if unseen is not None:
-        column = f"{unseen}" if names is None else f"{unseen} ({names[int(unseen)]!r})"
+    empty = next((column for column in gone if np.isnan(X[:, column]).all()), None)
+    if empty is not None:
+        column = f"{empty}" if names is None else f"{empty} ({names[int(empty)]!r})"
         raise ValueError(f"X has no value at all in feature {column}, only NaN: drop that feature")
 
 

@@ -190,7 +190,7 @@ class InductiveClusterer(Clusterer):
         return self._new_at(U, n_clusters, X)
 
     def score(
-        self, X: Array, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+        self, X: Array, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Objective per unit of weight, with the sign for which higher is better."""
         self._check_fitted()

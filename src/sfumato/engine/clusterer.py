@@ -60,7 +60,7 @@ class Clusterer(
 
     # Class attributes that the command line needs to know about a model.
     needs_classes: ClassVar[bool] = False  # whether ``fit`` needs ``y``
-    may_empty_clusters: ClassVar[bool] = False  # whether the objective itself may leave some unused
+    may_empty_clusters: ClassVar[bool] = False  # whether the best fit may have empty clusters
     # "auto": the model has a criterion for ``n_clusters="auto"``; "never": choose_n_clusters has
     # one; "always": the model infers the number; "given": there is no criterion, a number must be
     # given
@@ -143,7 +143,7 @@ class Clusterer(
 
     def _has_noise(self) -> bool:
         """Whether the last column of the memberships is noise."""
-        return getattr(self, "noise", None) is not None
+        return getattr(self, "noise_cluster", None) is not None
 
     def _forget(self) -> None:
         """Delete the results of an earlier fit, so that a failed fit leaves it unfitted."""

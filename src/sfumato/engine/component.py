@@ -88,7 +88,7 @@ class Component(ABC):
         return self, state
 
     def in_batches(self) -> Component:
-        """The same mixture with statistics that other states can be made of, too."""
+        """The same mixture, with statistics that do not refer to the means of one state."""
         return self
 
     def ready(self, state: State) -> Any:

@@ -11,8 +11,8 @@ the one whose last split lowers log W most beyond uniform clouds (the largest z 
 flowers, a third of iris, into 9; this rule into 2). With 12 to 49 objects in 1 to 5 dimensions, it
 split 0.2 % of normal, 1.5 % of uniform, 4 % of exponential and 24 % of log-normal noise (480 draws
 each; without the skewed clouds 10 % and 45 % of the latter two). ``skewed`` was chosen on other
-draws of exponential noise, of groups eight deviations apart and of iris; the rule for the number on
-the latter two.
+draws of exponential noise, of groups eight deviations apart and of iris; the rule for the number of
+clusters only on such groups and on iris.
 """
 
 from __future__ import annotations

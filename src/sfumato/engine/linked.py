@@ -87,7 +87,7 @@ class Linked(NamedTuple):
         order = np.argsort(piece, kind="stable")
         pieces = np.split(order, np.flatnonzero(np.diff(piece[order])) + 1)
         pieces = [units for units in pieces if units.size > 1]
-        each = [(units, matrix[units][:, units].toarray()) for units in pieces]
+        each = [(units, _dense(matrix, units)) for units in pieces]
         units = native("linked").Units(of_unit, told, each, MOST_STATES)
         return cls(rows, unit, of_unit, matrix, pieces, units)
 
@@ -107,7 +107,7 @@ class Linked(NamedTuple):
         R, value = self.units.couple(A)
         for units in self.pieces:
             if not self.enumerable(R.shape[1], units.size):
-                R[units], part = _mean_field(R[units], self.pull[units][:, units].toarray())
+                R[units], part = _mean_field(R[units], _dense(self.pull, units))
                 value += part
         return R[self.unit], value
 
@@ -171,6 +171,15 @@ def free_weights(n: int, weights: Weights, free: Weights) -> np.ndarray:
     """Weights (n,) of rows that are ``free`` of links; zero for linked rows."""
     w = np.ones(n) if weights is None else weights
     return w if free is None else w * free
+
+
+def _dense(pull: Any, units: np.ndarray) -> np.ndarray:
+    """Pulls (s, s) within one piece, whose units (s,) have no others and are sorted."""
+    ends, found = pull.indptr, np.zeros((units.size, units.size))
+    for a, unit in enumerate(units.tolist()):
+        own = slice(ends[unit], ends[unit + 1])
+        found[a, np.searchsorted(units, pull.indices[own])] = pull.data[own]
+    return found
 
 
 def _mean_field(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
@@ -327,7 +336,7 @@ def _given_neighbours(V: np.ndarray, beside: list[np.ndarray], z: np.ndarray) ->
     V = V.copy()
     for a, near in enumerate(beside):
         V[a, z[near]] = 0.0
-    # Ties, known labels, and units that belonged only to clusters of their neighbours.
+    # All for the label: it wins ties, may be known, or alone may be left by the neighbours.
     other = (V.argmax(axis=1) != z) | (V.sum(axis=1) < LEAST)
     V[other] = np.eye(V.shape[1], dtype=V.dtype)[z[other]]
     return V / V.sum(axis=1, keepdims=True)

@@ -83,8 +83,8 @@ def iterate(
 
     ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the
     objective itself. With several runs, all minimised, a run is given up if at its present pace it
-    would not reach the best one within ``horizon`` steps. ``lost(state)``, asked at every
-    tenth step, says that nothing can come of a run any more.
+    would not reach the best one within ``horizon`` steps. ``lost(state)``, called at every tenth
+    step, says whether a run can no longer win.
     """
     report, keeper = _listener.get(), _keeper.get()
     history: list[Any] = []

@@ -40,7 +40,7 @@ from .structure import FEWEST, LARGEST, assess, count_distinct
 
 MOST = 9  # clusters that "auto" of the mixtures tries at first, as in R's mclust
 GROWTH = 4  # factor by which searches may extend the range while the best is its largest
-OBJECTS = 3  # smallest mean number of objects in a cluster beyond the first numbers
+OBJECTS = 3  # smallest mean number of objects per cluster when the range is extended
 
 
 class Mixture(Clusterer):
@@ -51,7 +51,7 @@ class Mixture(Clusterer):
     _state: Any
     _dtype: Any
     _classes: np.ndarray | None  # integer labels of clusters that the user named
-    _in_batches = False  # whether others may vary where the first objects do not
+    _in_batches = False  # whether features that are constant so far may vary in later batches
 
     def _streams(self) -> bool:
         return True
@@ -142,7 +142,7 @@ class Mixture(Clusterer):
         *,
         in_batches: bool = False,
     ) -> Any:
-        """The fit; features that do not vary here may vary where others come ``in_batches``."""
+        """Fit. With ``in_batches``, features that are constant here may vary in later batches."""
         self._in_batches = in_batches
         self._forget()
         self._check_parameters()
@@ -221,7 +221,7 @@ class Mixture(Clusterer):
         return _as(best.likelihood.memberships(best.run.state), self._dtype)
 
     def _of_one(self, component: Component) -> bool:
-        """Whether a single cluster of this shape should be compared."""
+        """Whether one cluster of this shape is compared, too."""
         shape = {**component.setting, "n_clusters": self._component.n_clusters}
         return shape == self._component.setting
 
@@ -303,21 +303,22 @@ class Mixture(Clusterer):
         value, _, total = self._log_likelihood(X, sample_weight)
         return value / total
 
-    def bic(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
+    def bic(self, X: Array, *, sample_weight: ArrayLike | None = None) -> float:
         """Bayesian information criterion, ``-2 log L + p log n``: lower is better, the negative of
         that of R's mclust."""
         value, _, total = self._log_likelihood(X, sample_weight)
         return float(-2.0 * value + self._component.n_parameters() * np.log(total))
 
-    def aic(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
+    def aic(self, X: Array, *, sample_weight: ArrayLike | None = None) -> float:
         """Akaike's information criterion, ``-2 log L + 2 p``: lower is better."""
         value = self._log_likelihood(X, sample_weight)[0]
         return float(-2.0 * value + 2.0 * self._component.n_parameters())
 
-    def icl(self, X: Array, sample_weight: ArrayLike | None = None) -> float:
+    def icl(self, X: Array, *, sample_weight: ArrayLike | None = None) -> float:
         """Integrated completed likelihood: ``bic - 2 sum_i w_i log max_j u_ij`` (Biernacki, Celeux
         and Govaert 2000, in the form that R's mclust uses); lower is better."""
-        return self.bic(X, sample_weight) - 2.0 * self._log_likelihood(X, sample_weight)[1]
+        bic = self.bic(X, sample_weight=sample_weight)
+        return bic - 2.0 * self._log_likelihood(X, sample_weight)[1]
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
         """Objects drawn from the mixture (never from a noise component), and their labels.

@@ -170,7 +170,7 @@ def reading(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _edges(W: Any, weights: np.ndarray | None) -> float:
-    """Number of edges of a graph; for weights, of equal edges with the same variation."""
+    """Number of edges of a graph; if weighted, that of equal edges with the same variation."""
     n = W.shape[0]
     v = np.ones(n) if weights is None else weights
     if isinstance(W, Factored):

@@ -56,10 +56,10 @@ class Effort(NamedTuple):
     behind: float = 2.0 * float(np.log(1000.0))
     # Share of the weight by which memberships may differ and still count as equal
     same_memberships: float = 0.002
-    donors: int = 2  # candidates of one number whose memberships start the others
+    donors: int = 2  # candidates whose memberships start the others of the same number
     search_starts: int = 4  # starts for every number if several shapes are tried
     search_steps: int = 6  # steps that the starts of a search make together
-    neighbours: int = 2  # runs of every candidate from mixtures with one cluster more or less
+    neighbours: int = 2  # runs that start from mixtures with one cluster more or fewer
     # Number of objects up to which every candidate converges to the full tolerance
     tight_objects: int = 500
     loose_tol: float = 1e-4  # gain per object at which candidates of larger searches stop

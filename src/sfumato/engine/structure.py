@@ -72,7 +72,7 @@ class Tuning(NamedTuple):
     # some of many directions even noise separates.
     axes: int = 10
     per_axis: int = 50
-    dimensions: int = 4  # in which neighbours still show the density of some hundred objects
+    dimensions: int = 4  # in more, neighbours of some hundred objects do not show the density
     neighbours: float = 0.8  # times sqrt(n); of 0.5, 0.8 and 1.2 the most powerful for n = 200
     # Largest share of the smaller of two clusters that counts as neighbours; more would reach
     # beyond it.
@@ -110,8 +110,8 @@ def assess(
     evidence: np.ndarray, memberships: Any, *, kind: str, noise: bool = False
 ) -> Structure | None:
     """Test whether features (n, p) or a similarity (n, n) support the clusters of memberships (n,
-    k), of which the last may be ``noise``. None if there is no test: one cluster, fewer than 50
-    objects, or data on other machines.
+    k). With ``noise``, the last column is noise. None if there is no test: one cluster, fewer than
+    50 objects, or data on other machines.
     """
     n, k = memberships.shape[0], memberships.shape[1] - noise
     here = is_numpy(evidence) or type(evidence).__module__.split(".")[0] == "torch"

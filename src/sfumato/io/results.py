@@ -97,7 +97,7 @@ def _write_levels(path: Path, result: Result) -> None:
 
 def has_noise(summary: dict[str, Any]) -> bool:
     """Whether the last column of the memberships is noise, not a cluster."""
-    return summary.get("parameters", {}).get("noise") is not None
+    return summary.get("parameters", {}).get("noise_cluster") is not None
 
 
 def _columns(k: int, noise: bool) -> list[str]:

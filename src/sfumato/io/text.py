@@ -218,7 +218,7 @@ def sniff(
     whole = [row for row in rows[1:] or rows if len(row) == width]
     decimals = [_decimal(cells, mark) for cells in zip(*whole, strict=True)] or ["."] * width
     if "," in decimals and not any(surely_pointed(cell) for row in whole for cell in row):
-        decimals = [","] * width  # a point is between thousands then
+        decimals = [","] * width  # then a point separates thousands
     has_header = _has_header(rows, decimals) if header is None else header
     if not has_header:
         return Dialect(mark, decimals, False, [str(place) for place in range(width)], above)

@@ -53,18 +53,18 @@ def as_side(clustering: ArrayLike, name: str = "clustering") -> Side:
 
 
 def as_sides(
-    reference: ArrayLike, clustering: ArrayLike, sample_weight: ArrayLike | None, unseen: str
+    reference: ArrayLike, clustering: ArrayLike, sample_weight: ArrayLike | None, missing: str
 ) -> tuple[Side, Side, Any]:
     """Both sides and the weights, for the objects that both clusterings saw."""
-    check_choice(unseen, "unseen", ("ignore", "cluster"))
+    check_choice(missing, "missing", ("ignore", "cluster"))
     left, right = to_numpy(reference), to_numpy(clustering)
-    if unseen == "ignore" and left.ndim and right.ndim and len(left) == len(right):
+    if missing == "ignore" and left.ndim and right.ndim and len(left) == len(right):
         seen = _seen(left) & _seen(right)
         if not seen.all():
             if not seen.any():
                 raise ValueError(
-                    "no object is seen by both clusterings (labels of -1 mean not seen): set "
-                    "unseen='cluster' to count them as a cluster"
+                    "no object has a label in both clusterings (-1 means no label): set "
+                    "missing='cluster' to count them as a cluster"
                 )
             reference, clustering = left[seen], right[seen]
             weights = check_weights(sample_weight, seen)
@@ -149,11 +149,11 @@ def comparison(
         clustering: ArrayLike,
         *,
         sample_weight: ArrayLike | None = None,
-        unseen: str = "ignore",
+        missing: str = "ignore",
         interval: float | None = None,
         random_state: RandomState = 0,
     ) -> float | Estimate:
-        left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
+        left, right, sample_weight = as_sides(reference, clustering, sample_weight, missing)
         n = left.shape[0]
         return measure(lambda w: formula(left, right, w), n, sample_weight, interval, random_state)
 

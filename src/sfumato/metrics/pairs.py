@@ -79,7 +79,7 @@ def pair_confusion(
     clustering: ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
-    unseen: str = "ignore",
+    missing: str = "ignore",
 ) -> np.ndarray:
     """Expected numbers of pairs ``[[TN, FP], [FN, TP]]``: rows apart or together in the reference,
     columns in the clustering.
@@ -88,7 +88,7 @@ def pair_confusion(
 
     Parameters
     ----------
-    reference, clustering, sample_weight, unseen
+    reference, clustering, sample_weight, missing
         As for ``rand_index``.
 
     Examples
@@ -98,7 +98,7 @@ def pair_confusion(
     array([[2., 2.],
            [1., 1.]])
     """
-    left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
+    left, right, sample_weight = as_sides(reference, clustering, sample_weight, missing)
     counts = count_pairs(left, right, check_weights(sample_weight, left))
     return np.array([[counts.tn, counts.fp], [counts.fn, counts.tp]])
 
@@ -240,7 +240,7 @@ def calibration_curve(
     n_bins: int = 10,
     n_pairs: int = 1_000_000,
     sample_weight: ArrayLike | None = None,
-    unseen: str = "ignore",
+    missing: str = "ignore",
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> CalibrationCurve:
@@ -250,7 +250,7 @@ def calibration_curve(
 
     Parameters
     ----------
-    reference, clustering, sample_weight, unseen
+    reference, clustering, sample_weight, missing
         As for ``rand_index``.
     n_bins : int
         Bins of equal width on [0, 1]; empty ones are left out.
@@ -268,7 +268,7 @@ def calibration_curve(
     >>> round(curve.error, 3)
     0.097
     """
-    left, right, sample_weight = as_sides(reference, clustering, sample_weight, unseen)
+    left, right, sample_weight = as_sides(reference, clustering, sample_weight, missing)
     n = left.shape[0]
     if n < 2:
         raise ValueError("calibration needs pairs: give at least two objects")

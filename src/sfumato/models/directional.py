@@ -101,7 +101,7 @@ def directions(X: Array) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Directions(Component):
-    """Clusters of directions in ``n_features`` dimensions, with common or own concentrations."""
+    """Clusters of directions in ``n_features`` dimensions, with common or separate kappa."""
 
     n_clusters: int
     n_features: int

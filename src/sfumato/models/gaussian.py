@@ -119,7 +119,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
     prior : {None, "default"} or NormalInverseWishart, default=None
         Prior of means and covariances, for maximum a posteriori estimation: no component can
         collapse. "default" is mclust's weak prior [5]_.
-    noise : float, optional
+    noise_cluster : float, optional
         Adds a last column to the memberships: a component that is uniform over the data, with this
         starting weight.
     regularization : float, default=1e-9
@@ -142,7 +142,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
     Attributes
     ----------
     %(posterior)s
-        With ``noise``, the last column is the noise.
+        With ``noise_cluster``, the last column is the noise.
     means_ : array of shape (n_clusters, p)
         Means.
     covariances_ : array
@@ -205,7 +205,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         covariance_type: str = "auto",
         criterion: str = "bic",
         prior: str | NormalInverseWishart | None = None,
-        noise: float | None = None,
+        noise_cluster: float | None = None,
         regularization: float = 1e-9,
         init: Start | None = None,
         n_init: int = 10,
@@ -215,7 +215,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
     ) -> None:
         self.max_clusters, self.criterion = max_clusters, criterion
         self.covariance_type, self.regularization = covariance_type, regularization
-        self.prior, self.noise, self.init = prior, noise, init
+        self.prior, self.noise_cluster, self.init = prior, noise_cluster, init
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     @property
@@ -301,8 +301,8 @@ class GaussianMixture(AutomaticMixture, Mixture):
         names = (*families.ALIASES, *families.FAMILIES, "auto", "average")
         check_choice(self.covariance_type, "covariance_type", names)
         check_number(self.regularization, "regularization", low=0.0, high=1.0, strict=True)
-        if self.noise is not None:
-            check_number(self.noise, "noise", low=0.0, high=1.0, strict=True)
+        if self.noise_cluster is not None:
+            check_number(self.noise_cluster, "noise_cluster", low=0.0, high=1.0, strict=True)
         if not (self.prior is None or isinstance(self.prior, NormalInverseWishart)):
             check_choice(self.prior, "prior", ("default",))
         read_start(self.init)
@@ -328,7 +328,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         """Refuse options that cannot be combined with known errors."""
         given = read_start(self.init)
         frozen = None if given is None else given.frozen or None
-        others = {"noise": self.noise, "frozen": frozen, "links or y": known.links}
+        others = {"noise_cluster": self.noise_cluster, "frozen": frozen, "links or y": known.links}
         if refused := [name for name, value in others.items() if value is not None]:
             raise ValueError(
                 f"measurement_error cannot be combined with {refused[0]}: leave it out"
@@ -352,7 +352,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         mix = not missing and "full" in kinds
         coordinates = measure(plain, per_feature=kinds != {"spherical"}, mix=mix)
         measured = Measured(coordinates, data.count, missing)
-        box = None if self.noise is None else _box(data, measured)
+        box = None if self.noise_cluster is None else _box(data, measured)
         if isinstance(self.prior, NormalInverseWishart) and np.shape(self.prior.mean) != (d,):
             raise ValueError(
                 f"prior must have a mean of shape ({d},), one for each feature, got shape "
@@ -367,8 +367,8 @@ class GaussianMixture(AutomaticMixture, Mixture):
             own = Start()
             if given is not None:
                 name = "VVV" if self._searches else self.covariance_type
-                own = check_start(given, name, k, d, noise=self.noise is not None)
-            rest = (self.regularization, self.noise, box, self.prior, own, errors)
+                own = check_start(given, name, k, d, noise=self.noise_cluster is not None)
+            rest = (self.regularization, self.noise_cluster, box, self.prior, own, errors)
             return [Gaussian(k, name, measured, *rest) for name in types]
 
         def sample(few: Objects) -> Any:
@@ -474,7 +474,9 @@ class GaussianMixture(AutomaticMixture, Mixture):
         if measurement_error is None:
             return None
         if self._state.noise is not None:
-            raise ValueError("measurement_error cannot be combined with noise: leave it out")
+            raise ValueError(
+                "measurement_error cannot be combined with noise_cluster: leave it out"
+            )
         errors = check_errors(measurement_error, X, self.n_features_in_)
         if self._constant is None:
             return errors

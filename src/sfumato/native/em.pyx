@@ -209,7 +209,7 @@ cdef class Mixture:
         return walked + peak * self.count + prior
 
     cdef double _join(self, double peak) noexcept nogil:
-        """Memberships of the linked units and their sums; what they add to the log-likelihood."""
+        """Write memberships and sums of linked units; returns their part of the log-likelihood."""
         cdef Py_ssize_t i, j, a
         cdef double value, *U = &self.joint[0]
         for i in range(self.u):

@@ -10,7 +10,7 @@ from libc.string cimport memcpy, memset
 import numpy as np
 
 from .matrices cimport (
-    ascending, cholesky, compose, precision, raise_spectra, rotate, turn, turn_rows,
+    ascending, cholesky, compose, precision, raise_spectra, rotate, turn,
 )
 
 cdef enum:
@@ -233,7 +233,7 @@ cdef bint _multiples(
     const Family* family, const double* scatter, const double* mass, double* factor,
     double* inverse, double* P, const double* matrix, double least, double* volumes,
 ) noexcept nogil:
-    """Replace ``volumes`` by the best multiples of a matrix; whether they hardly changed."""
+    """Replace ``volumes`` by the best multiples of a matrix; returns whether they settled."""
     cdef Py_ssize_t k = family.k, d = family.d, j, a
     cdef double value
     cdef bint settled = True
@@ -333,10 +333,11 @@ cdef double _sweep(
         angle = 0.5 * atan2(-b, -a)
         largest = fmax(largest, fabs(angle))
         c, s = cos(angle), sin(angle)
-        turn(axes, d, p, q, c, s)
+        turn(axes + p, axes + q, d, d, c, s)
         for j in range(k):
-            turn(rotated + j * d * d, d, p, q, c, s)
-            turn_rows(rotated + j * d * d, d, p, q, c, s)
+            matrix = rotated + j * d * d
+            turn(matrix + p, matrix + q, d, d, c, s)
+            turn(matrix + p * d, matrix + q * d, d, 1, c, s)
     return largest
 
 

@@ -56,40 +56,7 @@ def scatter(codes, offsets, U, scale, out):
     if out.shape[0] < n_columns:
         raise ValueError(f"out must have {n_columns} rows, got {out.shape[0]}")
     if codes.size and U.size:
-        _scatter(codes, offsets, U, factor, out)
-
-
-def _scatter(
-    const code[:, ::1] codes, const int64_t[::1] offsets, const real[:, ::1] U,
-    const real[::1] scale, real[:, ::1] out,
-):
-    cdef Py_ssize_t n = U.shape[0], k = U.shape[1], m = codes.shape[1], start, width, padded, done
-    cdef Py_ssize_t i, r, first, last, columns = out.shape[0]
-    cdef uint8_t[::1] memory = np.empty(
-        (columns + TILE) * WIDEST * sizeof(real) + LINE, dtype=np.uint8
-    )
-    cdef real* sums = <real*> _aligned(&memory[0])
-    cdef real* rows = sums + columns * WIDEST
-    with nogil:
-        for start in range(0, k, 16):
-            width = min(WIDEST, k - start)
-            padded = (width + 3) // 4 * 4
-            memset(sums, 0, columns * padded * sizeof(real))
-            memset(rows, 0, TILE * padded * sizeof(real))
-            done = 0
-            for first in range(0, n, 256):
-                last = min(n, first + TILE)
-                for i in range(first, last):
-                    for r in range(width):
-                        rows[(i - first) * padded + r] = U[i, start + r] * scale[i]
-                _tile(sums, &codes[first, 0], &offsets[0], m, last - first, rows, padded, False)
-                done += (last - first) * m * padded
-                if done > WORK:
-                    check_signals()
-                    done = 0
-            for i in range(columns):
-                for r in range(width):
-                    out[i, start + r] += sums[i * padded + r]
+        _product(codes, offsets, U, factor, out, False)
 
 
 def gather(codes, offsets, V, scale, out):
@@ -104,17 +71,18 @@ def gather(codes, offsets, V, scale, out):
     if V.shape[0] < n_columns:
         raise ValueError(f"V must have {n_columns} rows, got {V.shape[0]}")
     if codes.size and V.size:
-        _gather(codes, offsets, V, factor, out)
+        _product(codes, offsets, V, factor, out, True)
     else:
         out[...] = 0.0
 
 
-def _gather(
-    const code[:, ::1] codes, const int64_t[::1] offsets, const real[:, ::1] V,
-    const real[::1] scale, real[:, ::1] out,
+def _product(
+    const code[:, ::1] codes, const int64_t[::1] offsets, const real[:, ::1] given,
+    const real[::1] scale, real[:, ::1] out, bint outwards,
 ):
-    cdef Py_ssize_t n = out.shape[0], k = V.shape[1], m = codes.shape[1], start, width, padded, done
-    cdef Py_ssize_t i, r, first, last, columns = V.shape[0]
+    """Sums over the labels: rows of objects into those of columns, or (``outwards``) back."""
+    cdef Py_ssize_t n = codes.shape[0], k = given.shape[1], m = codes.shape[1], start, width, padded
+    cdef Py_ssize_t i, r, first, last, columns = (given if outwards else out).shape[0], done
     cdef uint8_t[::1] memory = np.empty(
         (columns + TILE) * WIDEST * sizeof(real) + LINE, dtype=np.uint8
     )
@@ -124,21 +92,32 @@ def _gather(
         for start in range(0, k, 16):
             width = min(WIDEST, k - start)
             padded = (width + 3) // 4 * 4
-            for i in range(columns):
-                for r in range(padded):
-                    sums[i * padded + r] = V[i, start + r] if r < width else 0.0
+            memset(sums, 0, columns * padded * sizeof(real))
+            if outwards:
+                for i in range(columns):
+                    for r in range(width):
+                        sums[i * padded + r] = given[i, start + r]
             done = 0
             for first in range(0, n, 256):
                 last = min(n, first + TILE)
                 memset(rows, 0, TILE * padded * sizeof(real))
-                _tile(sums, &codes[first, 0], &offsets[0], m, last - first, rows, padded, True)
-                for i in range(first, last):
-                    for r in range(width):
-                        out[i, start + r] = rows[(i - first) * padded + r] * scale[i]
+                if not outwards:
+                    for i in range(first, last):
+                        for r in range(width):
+                            rows[(i - first) * padded + r] = given[i, start + r] * scale[i]
+                _tile(sums, &codes[first, 0], &offsets[0], m, last - first, rows, padded, outwards)
+                if outwards:
+                    for i in range(first, last):
+                        for r in range(width):
+                            out[i, start + r] = rows[(i - first) * padded + r] * scale[i]
                 done += (last - first) * m * padded
                 if done > WORK:
                     check_signals()
                     done = 0
+            if not outwards:
+                for i in range(columns):
+                    for r in range(width):
+                        out[i, start + r] += sums[i * padded + r]
 
 
 cdef uint8_t* _aligned(uint8_t* memory) noexcept nogil:
@@ -193,7 +172,7 @@ cdef inline void _add(
         else:
             for b in range(first, last):
                 place = sums + (offsets[b] + codes[i * m + b]) * width
-                for r in range(width):  # all reads before all writes: vectors
+                for r in range(width):  # reads before writes, so that compilers vectorise
                     more[r] = place[r] + own[r]
                 for r in range(width):
                     place[r] = more[r]

@@ -7,13 +7,13 @@ import numpy as np
 from libc.math cimport INFINITY, exp, fmax, log
 from libc.string cimport memset
 
-cdef Py_ssize_t JOINED = -2  # in the place of the label of a unit of a piece
+cdef Py_ssize_t JOINED = -2  # label of a unit that belongs to a piece
 
 
 cdef class Units:
-    """Labels (u,) that are known or -1, ``told`` (units, clusters, pulls) by those, and pieces:
-    units (s,) with pulls (s, s), symmetric with zero diagonal. Those of more than ``most`` joint
-    labellings are left as they are.
+    """Labels (u,), -1 if unknown; ``told``, the units and clusters that pulls by known labels
+    favour, with these pulls; and pieces: units (s,) with pulls (s, s), symmetric with zero
+    diagonal. Pieces with more than ``most`` joint labellings are left unchanged.
     """
 
     def __init__(self, labels, told, pieces, Py_ssize_t most):
@@ -36,14 +36,14 @@ cdef class Units:
         self.work = np.empty(most)
 
     def couple(self, A):
-        """Memberships (u, k) out of log-probabilities (u, k), and the logarithm of the sum."""
+        """Memberships (u, k) for log-probabilities (u, k), and the log of the sum over labels."""
         cdef double[:, ::1] R = np.array(A, np.float64, order="C")
         if R.shape[0] != self.size or not R.shape[1] or self.largest >= R.shape[1]:
             raise ValueError(f"A must be ({self.size}, k), a column for each label: {A.shape}")
         return np.asarray(R), self.join(&R[0, 0], R.shape[1]) if self.size else 0.0
 
     cdef double join(self, double* A, Py_ssize_t k) noexcept nogil:
-        """``A`` (u, k) becomes the memberships; the logarithm of the sum."""
+        """Turn log-probabilities ``A`` (u, k) into memberships; returns the log of their sum."""
         cdef Py_ssize_t t, a, s, label, pull = 0
         cdef double value = 0.0, own, states
         cdef Py_ssize_t* units
@@ -72,7 +72,7 @@ cdef class Units:
 
 
 cdef double _softmax(double* x, Py_ssize_t k) noexcept nogil:
-    """Exponentials that sum to one, in place; the logarithm of their sum before."""
+    """Exponentiate and normalise, in place; returns the logarithm of the sum."""
     cdef Py_ssize_t j
     cdef double top = -INFINITY, total = 0.0
     for j in range(k):
@@ -88,7 +88,7 @@ cdef double _softmax(double* x, Py_ssize_t k) noexcept nogil:
 cdef double _exact(
     const Py_ssize_t* units, Py_ssize_t s, const double* pull, double* A, Py_ssize_t k, double* T,
 ) noexcept nogil:
-    """Marginals over all k^s labellings ``T`` of a piece, in place, and the log of their sum."""
+    """Marginals over all k^s labellings ``T`` of a piece, in place; returns their log sum."""
     cdef Py_ssize_t a, b, label, state, rest, states = 1
     cdef double before, value, level
     T[0] = 0.0

@@ -21,11 +21,7 @@ cdef void compose(
 ) noexcept nogil
 
 cdef void turn(
-    double* columns, Py_ssize_t d, Py_ssize_t p, Py_ssize_t q, double c, double s,
-) noexcept nogil
-
-cdef void turn_rows(
-    double* rows, Py_ssize_t d, Py_ssize_t p, Py_ssize_t q, double c, double s,
+    double* one, double* other, Py_ssize_t d, Py_ssize_t step, double c, double s,
 ) noexcept nogil
 
 cdef void rotate(

@@ -112,7 +112,7 @@ cdef void _annul(
         first, second = rest[p * d + a], rest[q * d + a]
         rest[p * d + a] = c * first + s * second
         rest[q * d + a] = c * second - s * first
-    turn(axes, d, p, q, c, s)
+    turn(axes + p, axes + q, d, d, c, s)
 
 
 cdef void ascending(
@@ -169,27 +169,17 @@ cdef void compose(
 
 
 cdef void turn(
-    double* columns, Py_ssize_t d, Py_ssize_t p, Py_ssize_t q, double c, double s,
+    double* one, double* other, Py_ssize_t d, Py_ssize_t step, double c, double s,
 ) noexcept nogil:
-    """Rotate two columns by the angle of cosine ``c`` and sine ``s``, in place."""
+    """Rotate two columns (``step`` d) or two rows (1) by the angle of cosine ``c`` and sine ``s``,
+    in place.
+    """
     cdef Py_ssize_t a
     cdef double first, second
     for a in range(d):
-        first, second = columns[a * d + p], columns[a * d + q]
-        columns[a * d + p] = c * first + s * second
-        columns[a * d + q] = c * second - s * first
-
-
-cdef void turn_rows(
-    double* rows, Py_ssize_t d, Py_ssize_t p, Py_ssize_t q, double c, double s,
-) noexcept nogil:
-    """Rotate two rows, in place."""
-    cdef Py_ssize_t a
-    cdef double first, second
-    for a in range(d):
-        first, second = rows[p * d + a], rows[q * d + a]
-        rows[p * d + a] = c * first + s * second
-        rows[q * d + a] = c * second - s * first
+        first, second = one[a * step], other[a * step]
+        one[a * step] = c * first + s * second
+        other[a * step] = c * second - s * first
 
 
 cdef void rotate(

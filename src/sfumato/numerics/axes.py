@@ -108,7 +108,7 @@ def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
 
 
 def _axes_with_holes(X: np.ndarray, n_axes: int, weights: Weights) -> Axes:
-    """The same for objects with missing values (NaN), by the covariance of one Gaussian."""
+    """Axes of objects with missing values (NaN), from the covariance of one Gaussian."""
     if X.shape[1] > MOST_FEATURES:
         raise ValueError(
             f"X has missing values (NaN), which are supported with at most {MOST_FEATURES} "
@@ -178,7 +178,7 @@ def _leading(X: np.ndarray, n_axes: int) -> np.ndarray:
 
 
 def _sparse_directions(X: np.ndarray, n_axes: int) -> np.ndarray:
-    """The same for sparse objects, which are centred implicitly."""
+    """Leading directions (p, q) of sparse objects, which are centred implicitly."""
     n, p = X.shape
     if p <= n_axes or n <= 2:
         return np.eye(p)[:, : max(1, min(n_axes, p))]

@@ -89,11 +89,11 @@ class Coordinates(NamedTuple):
         return back.T @ back
 
     def unmixed(self) -> Coordinates:
-        """The same without mixing: every feature that varies has variance one."""
+        """These coordinates without mixing: every feature that varies has variance one."""
         return self._replace(mix=None, thinnest=float(self.variances.min(initial=1.0)))
 
     def isotropic(self) -> Coordinates:
-        """The same center, but one factor for all features, with a mean variance of one."""
+        """These coordinates with one factor for all features, and a mean variance of one."""
         varying = self.variances > 0
         least = self.scale[varying].min() if varying.any() else self.scale.min()
         relative = np.where(varying, least / self.scale, 0.0) ** 2 * self.variances

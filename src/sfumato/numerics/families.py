@@ -123,7 +123,7 @@ def _of_one_mixture(
     floor: float,
     n_steps: int,
 ) -> np.ndarray:
-    """The same for one mixture, all arrays (k, p, w), from the best of its starts."""
+    """Covariances of one mixture, from the best of several starts; all arrays are (k, p, w)."""
     starts = [previous]
     if previous is None:
         starts = [scatter / mass[:, None, None]]

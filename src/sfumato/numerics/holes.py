@@ -83,7 +83,7 @@ class Marginal(NamedTuple):
         return cls(mean, covariance, patterns, P, V, *known)
 
     def log_density(self) -> np.ndarray:
-        """log N (b,) of the observed values of every row."""
+        """Log density (b,) of the observed values of every row."""
         return 0.5 * (self.level - self.n_seen * np.log(2.0 * np.pi) - self.distance)
 
     def expected(self) -> np.ndarray:
@@ -120,7 +120,7 @@ class Independent(NamedTuple):
         return cls(mean, variances, seen, *known)
 
     def log_density(self) -> np.ndarray:
-        """log N (b,) of the observed values of every row."""
+        """Log density (b,) of the observed values of every row."""
         return 0.5 * (self.level - self.n_seen * np.log(2.0 * np.pi) - self.distance)
 
     def moments(
@@ -178,7 +178,7 @@ class Background(NamedTuple):
 
 
 def _precision(covariance: np.ndarray) -> np.ndarray:
-    """Inverse (p, p) of a covariance of features with unit variances or none."""
+    """Inverse (p, p) of a covariance of features whose variances are one or zero."""
     values, vectors = np.linalg.eigh(covariance)
     # A ridge, since features that are combinations of others have no inverse.
     return (vectors / (np.maximum(values, 0.0) + 1e-8)) @ vectors.T

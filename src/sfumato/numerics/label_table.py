@@ -190,7 +190,7 @@ def one_hot(table: Table, rows: slice, dtype: npt.DTypeLike) -> sp.csr_array:
 
 
 def each_block(table: Table, function: Callable[[slice], Any]) -> Iterator[Any]:
-    """``function`` applied to blocks of rows on all cores; blocks do not depend on their number."""
+    """``function`` applied to blocks of rows on all cores; blocks do not depend on the cores."""
     n, m = table.codes.shape
     size = max(1, max(2**18, 4 * int(table.offsets[-1])) // m)
     blocks = [(slice(start, min(start + size, n)),) for start in range(0, n, size)]
@@ -368,7 +368,7 @@ def chance_level(table: Table) -> float:
 
 
 def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted counts of pairs put together, and seen together, (n, n) or (n, n other)."""
+    """Weights of the partitions that join a pair, and that saw it, (n, n) or (n, n other)."""
     right = table if other is None else other
     seen_together = _seen_together(table, right)
     if other is None and np.all(table.weights == 1.0):

@@ -99,10 +99,9 @@ def table(
         *(f"{METHODS[column]}: {_share(means[:, column], best)}." for column in (0, 1)),
         f"the better of these two: {_share(means[:, :2].max(axis=1), best)}.",
         "Wine and the diagnostic data: standardised.",
-        "image-complex, drawn by the authors, was never published: simulated in its likeness.",
+        "image-complex, drawn by the authors, was never published: simulated to resemble it.",
         *shelf.notes.values(),
-        "The source prints bar charts without numbers: there is no published figure to set beside "
-        "these.",
+        "The source prints bar charts without numbers: no published figure to compare with.",
     )
     columns = ("data", "ensemble", *METHODS)
     title = "Consensus of base ensembles: matched accuracy"

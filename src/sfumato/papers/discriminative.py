@@ -73,8 +73,8 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         "paired t-test of ours against that row.",
         "Mixture per class: a Gaussian mixture with one covariance for each class (mixture "
         "discriminant analysis).",
-        "The notes this follows print no figures: there is nothing published to set beside these.",
-        *shelf.told("vehicle"),
+        "The source prints no figures: there is nothing to compare these with.",
+        *shelf.notes_on("vehicle"),
     )
     measured = ("log posterior", "p (log posterior)", "mutual information")
     columns = ("data", "clusters from", "clusters", *measured, "p (mutual information)")

@@ -158,7 +158,7 @@ class Shelf:
         self.notes[name] = f"{name}: {origin}, {whole.sum()} complete cases."
         return Loaded(X[whole], encode(classes[whole]))
 
-    def told(self, *names: str) -> list[str]:
+    def notes_on(self, *names: str) -> list[str]:
         """Notes on those of these data sets that were looked for."""
         return [self.notes[name] for name in names if name in self.notes]
 
@@ -181,7 +181,7 @@ class Shelf:
             raise _AbsentError(self.trouble) from error
         except Exception as error:  # no failure of a remote source may stop the table
             why = str(error) or type(error).__name__
-            raise _AbsentError(f"OpenML sent something else than {source.title} ({why})") from error
+            raise _AbsentError(f"OpenML did not send {source.title} ({why})") from error
 
 
 class _AbsentError(Exception):

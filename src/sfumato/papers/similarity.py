@@ -75,7 +75,7 @@ def origins(shelf: Shelf) -> list[str]:
         "(100 x 100 numbers) and s100-labels.csv (100 numbers), without headers."
     )
     here = shelf.path("s100-similarity.csv") is not None
-    return shelf.told("house votes") + ([] if here else [missing])
+    return shelf.notes_on("house votes") + ([] if here else [missing])
 
 
 def _s_block(shelf: Shelf) -> Evidence:
@@ -84,7 +84,7 @@ def _s_block(shelf: Shelf) -> Evidence:
         W, labels = np.loadtxt(path, delimiter=","), np.loadtxt(classes, dtype=int)
         return Evidence("S-Block", (W + W.T) / 2, labels, "S100 of Verma and Meila")
     simulated = datasets.make_block_similarity(100, 5, random_state=0)
-    made = "simulated in the likeness of S100"
+    made = "simulated to resemble S100"
     return Evidence("S-Block", simulated.evidence, simulated.labels, made)
 
 

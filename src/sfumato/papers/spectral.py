@@ -42,7 +42,7 @@ def rounding_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
             rows.append((item.name, method, accuracy, costs))
     notes += [
         "All are given W; Ng-Jordan-Weiss leaves out its diagonal. The source prints no figures "
-        "to set beside these.",
+        "to compare these with.",
         f"One start a seed, {n_seeds} seeds. J comes from the labels and the k leading "
         "eigenvectors of D^-1/2 W D^-1/2; lower is better.",
         *origins(shelf),
@@ -115,8 +115,7 @@ def cluster_kernel_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     notes += [
         f"Support vector machine with C = 100 on a precomputed kernel, {n_seeds} draws of the "
         "labelled objects.",
-        "The cut of the spectrum stands behind as many eigenvectors as there are classes, twice "
-        "over.",
+        "The spectrum is cut after twice as many eigenvectors as there are classes.",
         "The source reports text and digits of its own with 40 labels; its figures are not "
         "comparable.",
     ]

@@ -78,9 +78,9 @@ def render(
     if facts is None:
         facts = facts_of(model) if fitted else Facts()
     U = check_memberships(to_numpy(model.memberships_ if fitted else model))
-    n, noise = len(U), facts.noise
+    n, noise = len(U), facts.noise_cluster
     if facts.verdict is None:
-        facts = facts._replace(verdict=judge(model, noise=noise)._asdict())
+        facts = facts._replace(verdict=judge(model, noise_cluster=noise)._asdict())
     names = range(n) if names is None else names
     if len(names) != n:
         raise ValueError(f"names must hold one name for each of the {n} objects, got {len(names)}")
@@ -126,8 +126,10 @@ def _described(
             matrix, titles = (X if hasattr(X, "tocsr") else to_numpy(X)), columns
         shown, coordinates, axes = plane(matrix, columns=titles)
         facts = facts._replace(shown=shown, coordinates=coordinates, axes=axes)
-    told = describe(X, U, columns=columns, shown=facts.shown, noise=facts.noise, levels=levels)
-    return facts._replace(description=told)
+    described = describe(
+        X, U, columns=columns, shown=facts.shown, noise_cluster=facts.noise_cluster, levels=levels
+    )
+    return facts._replace(description=described)
 
 
 def _views(
@@ -146,7 +148,7 @@ def _views(
                 "level": level,
                 "own": level is own,
                 "names": titles,
-                "answer": answer(U, names, titles, facts.noise),
+                "answer": answer(U, names, titles, facts.noise_cluster),
                 "described": told,
                 "overview": overview(told),
                 "doubtful": doubtful(U, names, titles),

@@ -35,7 +35,7 @@ def describe(
     *,
     columns: Sequence[Any] | None = None,
     shown: Any = None,
-    noise: bool = False,
+    noise_cluster: bool = False,
     levels: tuple[np.ndarray, Sequence[Any]] | None = None,
 ) -> dict[str, Any]:
     """Descriptions of the clusters: profiles, sentences, typical and borderline rows, a tree.
@@ -46,7 +46,7 @@ def describe(
     U : array of shape (n, k)
     columns : names of the columns of an array
     shown : indices of the objects in the pictures, whose rows are kept; all by default
-    noise : whether the last column of U is noise, not a cluster
+    noise_cluster : whether the last column of U is noise, not a cluster
     levels : memberships at the finest level, and the levels to describe; by default clusters of U
         are merged
     """
@@ -56,7 +56,7 @@ def describe(
     by_name = {column.name: column for column in table}
     best = [by_name[name] for name in names]
     some = np.arange(len(U)) if shown is None else np.asarray(shown)
-    finest, others = levels_of(None, U, noise) if levels is None else levels
+    finest, others = levels_of(None, U, noise_cluster) if levels is None else levels
     return {
         "columns": names,
         **_told(table, U, found, best),

@@ -25,7 +25,7 @@ _SURE, _SHARED = 0.9, 0.2  # largest membership of a certain object; margin of a
 class Facts(NamedTuple):
     """Content of a report besides memberships and data; every field is optional."""
 
-    noise: bool = False  # whether the last column is noise rather than a cluster
+    noise_cluster: bool = False  # whether the last column is noise rather than a cluster
     coordinates: Any = None  # (m, 2), positions of the objects in ``shown``
     shown: Any = None  # indices (m,); None for all objects
     axes: Sequence[Any] | None = None  # names of the two coordinates
@@ -49,7 +49,7 @@ def facts_of(model: Any) -> Facts:
     made = {"model": type(model).__name__}
     made |= {f"parameter {name}": value for name, value in model.get_params(deep=False).items()}
     return Facts(
-        noise=getattr(model, "noise", None) is not None,
+        noise_cluster=getattr(model, "noise_cluster", None) is not None,
         history=history if history.ndim == 1 and len(history) else None,
         converged=getattr(model, "converged_", None),
         selection=curve_of_model(model),

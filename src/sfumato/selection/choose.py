@@ -395,7 +395,7 @@ def reported(
     """The search over numbers of clusters made by a fitted model (without the model)."""
     reasons = failures or {}
     table = [Candidate(k, score, 0.0, np.nan, reasons.get(k)) for k, score in scores.items()]
-    found = int(model.n_clusters_) - (getattr(model, "noise", None) is not None)
+    found = int(model.n_clusters_) - (getattr(model, "noise_cluster", None) is not None)
     known = {k: score for k, score in scores.items() if np.isfinite(score)}
     best = max(known, key=lambda k: known[k], default=found)
     structure = getattr(model, "structure_", None)

@@ -305,7 +305,7 @@ def parameter_intervals(
 def parameters_of(model: Estimator) -> dict[str, np.ndarray]:
     """Published parameters of a model, by name."""
     published = ["weights_", "means_", "covariances_", "scale_matrices_"]
-    published += ["degrees_of_freedom_", "noise_variances_"]
+    published += ["degrees_of_freedom_", "uniquenesses_"]
     found = {
         name.removesuffix("_"): np.asarray(getattr(model, name), dtype=np.float64)
         for name in published
@@ -318,7 +318,7 @@ def parameters_of(model: Estimator) -> dict[str, np.ndarray]:
 
 def _fixed(estimator: Estimator, model: Estimator) -> Any:
     """The estimator with the family and number of clusters chosen by the fit to all objects."""
-    noise = getattr(model, "noise", None) is not None  # a further column
+    noise = getattr(model, "noise_cluster", None) is not None  # a further column
     fixed = with_clusters(estimator, int(model.n_clusters_) - noise, np.random.default_rng(0))
     chosen = {
         name: getattr(model, f"{name}_")
@@ -349,7 +349,9 @@ def _refitted(
             part = X.iloc[chosen] if hasattr(X, "iloc") else X[chosen]
             Features(part, None if weights is None else weights[chosen]).fit(model)
         found = memberships_of(model, X)
-    k = reference.shape[1] - (getattr(model, "noise", None) is not None)  # noise keeps its column
+    k = reference.shape[1] - (
+        getattr(model, "noise_cluster", None) is not None
+    )  # noise keeps its column
     order = linear_sum_assignment(reference[:, :k].T @ found[:, :k], maximize=True)[1]
     shared = getattr(model, "covariance_type_", "") in ("tied", "EEE")
     values = {}

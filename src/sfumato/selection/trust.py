@@ -204,7 +204,7 @@ def verdict(
     structure: Structure | None = None,
     stability: float | None = None,
     automatic: bool = False,
-    noise: bool = False,
+    noise_cluster: bool = False,
 ) -> Verdict:
     """How far to trust a clustering, in one or two sentences.
 
@@ -215,7 +215,7 @@ def verdict(
         Result of the structure test; ``structure_`` of a fitted clusterer if not given.
     stability : float, optional
         Agreement of fits to resamples, such as ``stability(model, X).agreement``.
-    automatic, noise : bool
+    automatic, noise_cluster : bool
         Whether the number of clusters was chosen from the data, and whether the last column is
         noise rather than a cluster; read from a fitted clusterer.
 
@@ -228,12 +228,12 @@ def verdict(
     >>> verdict(GaussianMixture(3, random_state=0).fit(X), stability=1.0).text
     'Clear clusters: the data separate all 3, and fits to resamples agree to 1.00.'
     """
-    failed = ""
+    failed, noise = "", noise_cluster
     if hasattr(clustering, "memberships_"):
         failed = _failed(getattr(clustering, "selection_", None))
         structure = getattr(clustering, "structure_", None) if structure is None else structure
         automatic = automatic or getattr(clustering, "n_clusters", None) == "auto"
-        noise = noise or getattr(clustering, "noise", None) is not None
+        noise = noise_cluster or getattr(clustering, "noise_cluster", None) is not None
         clustering = clustering.memberships_
     U = check_memberships(to_numpy(clustering))
     k = U.shape[1] - noise

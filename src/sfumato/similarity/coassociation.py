@@ -238,7 +238,7 @@ def _known_codes(known: np.ndarray, labels: np.ndarray) -> np.ndarray:
     if known.dtype.kind != labels.dtype.kind:
         known, labels = known.astype(object), labels.astype(object)
     codes = check_labelings(np.concatenate([known, labels])[:, None])[:, 0]
-    # The last entry belongs to code -1, so that unseen labels stay unseen.
+    # The last entry belongs to code -1, so that missing labels stay missing.
     lookup = np.full(codes.max() + 2, -1, dtype=np.int32)
     lookup[codes[: len(known)]] = np.arange(len(known))
     return lookup[codes[len(known) :]]

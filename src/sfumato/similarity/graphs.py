@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array
 from ..array.types import Array, ArrayLike
 from ..array.validation import check_number, refuse_overflow, reserve
 from ..array.warn import warn
-from ..data.features import refuse_unseen
+from ..data.features import refuse_empty_columns
 from ..numerics.distances import unit_rows
 from ..numerics.operators import Factored
 
@@ -190,7 +190,7 @@ def _features(X: Any, Y: Any, *, missing: bool = False, distances: bool = True) 
             refuse_overflow(part, name)
     known = X if Y is None else Y
     if missing and isinstance(known, np.ndarray):
-        refuse_unseen(known)
+        refuse_empty_columns(known)
     if Y is not None and X.shape[1] != Y.shape[1]:
         raise ValueError(
             f"X has {X.shape[1]} features but Y has {Y.shape[1]}: they must describe the same "

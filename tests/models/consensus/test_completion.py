@@ -13,7 +13,7 @@ from sfumato import (
     SpectralClustering,
 )
 from sfumato.array.warn import EvidenceWarning
-from sfumato.models.consensus import solvers
+from sfumato.models.consensus import solutions, solvers
 from sfumato.numerics.label_table import encode, has_unseen_pairs, pair_shares
 from sfumato.selection import choose_n_clusters
 from sfumato.similarity import cluster_kernel, coassociation, doubly_stochastic
@@ -62,6 +62,13 @@ def test_a_cluster_whose_halves_were_never_seen_together_stays_one():
     model = fitted(L, 2)
     assert adjusted_rand_score(truth, model.labels_) == 1.0
     assert np.abs(model.predict_proba(L) - model.memberships_).max() < 0.05
+
+
+def test_rounds_of_completion_stop_when_they_have_settled(monkeypatch):
+    L, _ = subsamples(0.2)
+    found = fitted(L, 3).memberships_
+    monkeypatch.setattr(solutions, "FILLINGS", 50)
+    assert np.abs(fitted(L, 3).memberships_ - found).max() < 2 * solutions.SETTLED
 
 
 def test_the_number_of_clusters_is_that_of_seen_pairs():

@@ -201,7 +201,7 @@ def test_given_prior_is_used_as_it_is():
     np.testing.assert_allclose(one.components_.scale[0], posterior.scale, rtol=1e-10)
     np.testing.assert_allclose(one.score_samples(X), posterior.log_predictive(X), rtol=1e-10)
     assert one.objective_ == pytest.approx(
-        float(prior.log_evidence(X)), rel=1e-10
+        float(prior.log_marginal_likelihood(X)), rel=1e-10
     )  # one cluster: the bound is the evidence
 
 

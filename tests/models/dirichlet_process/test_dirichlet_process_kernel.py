@@ -64,11 +64,11 @@ def draw(name, labels, rng):
     return X
 
 
-def log_evidence(name, X):
+def log_marginal_likelihood(name, X):
     """Of one cluster, from the conjugate object alone."""
     if name in ("full", "counts"):
-        return float(PRIORS[name].log_evidence(X))
-    return float(PRIORS[name].log_evidence(X.T).sum())
+        return float(PRIORS[name].log_marginal_likelihood(X))
+    return float(PRIORS[name].log_marginal_likelihood(X.T).sum())
 
 
 def data(name, n=12, seed=0):
@@ -83,9 +83,9 @@ def test_evidence_predictive_and_base_equal_the_conjugate_object(name):
     S = np.stack([Z[:, :5].sum(axis=1), Z[:, 5:].sum(axis=1), np.zeros(len(Z))])
     base = component.log_base(Z)
     parts = [X[:5], X[5:], X[:0]]
-    expected = [log_evidence(name, part) for part in parts]
+    expected = [log_marginal_likelihood(name, part) for part in parts]
     np.testing.assert_allclose(
-        component.log_evidence(S) + [base[:5].sum(), base[5:].sum(), 0],
+        component.log_marginal_likelihood(S) + [base[:5].sum(), base[5:].sum(), 0],
         expected,
         rtol=1e-11,
         atol=1e-12,
@@ -93,7 +93,7 @@ def test_evidence_predictive_and_base_equal_the_conjugate_object(name):
     predictive = component.log_predictive(component.predictive(S), Z) + base
     for i in range(len(X)):
         chained = [
-            log_evidence(name, np.vstack([part, X[i : i + 1]])) - value
+            log_marginal_likelihood(name, np.vstack([part, X[i : i + 1]])) - value
             for part, value in zip(parts, expected, strict=True)
         ]
         np.testing.assert_allclose(predictive[:, i], chained, rtol=1e-9, atol=1e-9)
@@ -150,7 +150,9 @@ def exact(name, X, alpha):
         prior = (
             len(sizes) * np.log(alpha) + gammaln(sizes).sum() + gammaln(alpha) - gammaln(alpha + n)
         )
-        log_joint.append(prior + sum(log_evidence(name, X[labels == k]) for k in range(len(sizes))))
+        log_joint.append(
+            prior + sum(log_marginal_likelihood(name, X[labels == k]) for k in range(len(sizes)))
+        )
     return every, np.array(log_joint)
 
 

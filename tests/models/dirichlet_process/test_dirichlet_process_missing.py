@@ -106,7 +106,7 @@ def test_the_bound_lies_just_below_the_evidence_of_what_was_seen():
 
     def evidence(value):
         Z = at.features(np.where(np.isnan(X), value, X))
-        return at.log_evidence(Z.sum(axis=1)[None])[0]
+        return at.log_marginal_likelihood(Z.sum(axis=1)[None])[0]
 
     top = max(evidence(t) for t in np.linspace(-20, 20, 400))
     exact = np.log(integral(lambda t: np.exp(evidence(t) - top))) + top

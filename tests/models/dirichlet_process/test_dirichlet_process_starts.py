@@ -23,7 +23,9 @@ def log_joint(component, Z, group, alpha):
     """Log joint probability of objects and partition, up to a constant."""
     parts = [Z[:, group == k] for k in np.unique(group)]
     return sum(
-        component.log_evidence(part.sum(axis=1)[None])[0] + gammaln(part.shape[1]) + np.log(alpha)
+        component.log_marginal_likelihood(part.sum(axis=1)[None])[0]
+        + gammaln(part.shape[1])
+        + np.log(alpha)
         for part in parts
     )
 

@@ -18,6 +18,7 @@ from sfumato import DiscriminativeClustering, EvidenceWarning
 from sfumato.metrics import adjusted_rand_index, normalized_mutual_information
 from sfumato.models.discriminative.classes import class_rows
 from sfumato.models.discriminative.problem import TUNING, Frame, Problem, Rows
+from sfumato.models.discriminative.starts import _k_means_in_classes
 from sfumato.numerics.contingency import mutual_information
 from tolerances import settled, stopped
 
@@ -181,6 +182,19 @@ def test_sparse_float32_and_readonly(fitted):
     np.testing.assert_array_equal(make.fit(locked, c).memberships_, model.memberships_)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "k", "shares"),
+    [((50, 32), 4, (2, 2)), ((50, 28), 4, (3, 1)), ((9, 60, 9), 5, (1, 3, 1))],
+)
+def test_classes_share_the_first_centers_by_size(sizes, k, shares):
+    """As seats are shared by Webster's method, where every class has one."""
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    X = np.random.default_rng(0).normal(size=(len(labels), 2)) + 1000.0 * labels[:, None]
+    centers = _k_means_in_classes(X, labels, np.ones(len(X)), k, np.random.default_rng(0))
+    found = np.bincount(np.rint(centers[:, 0] / 1000).astype(int))
+    np.testing.assert_array_equal(found, shares)
+
+
 def test_starts_compete_on_a_sample_of_many_objects(monkeypatch):
     X, c = blobs(6, n=1200)
     whole = DiscriminativeClustering(3, random_state=0).fit(X, c)
@@ -210,7 +224,7 @@ def test_evidence_peaks_at_the_number_of_cells():
     z = rng.integers(4, size=400)
     X, c = 3.0 * corners[z] + rng.normal(size=(400, 2)), np.array([0, 1, 1, 0])[z]
     evidence = {
-        k: DiscriminativeClustering(k, random_state=0).fit(X, c).log_evidence_
+        k: DiscriminativeClustering(k, random_state=0).fit(X, c).log_marginal_likelihood_
         for k in (2, 3, 4, 5, 7)
     }
     assert max(evidence, key=evidence.get) == 4
@@ -566,7 +580,7 @@ def test_what_is_just_allowed_gives_finite_answers(parameters, weight):
             "cluster_centers_",
             "class_distributions_",
             "history_",
-            "log_evidence_",
+            "log_marginal_likelihood_",
             "mutual_information_",
         ):
             assert np.isfinite(getattr(model, name)).all(), name

@@ -43,8 +43,10 @@ def slow_joint(X, s):
 
 def test_densities_are_those_of_the_observed_marginals():
     X, s = data(), state()
-    np.testing.assert_allclose(kernel.seen_logits(X, s), slow_joint(X, s), atol=1e-9)
-    np.testing.assert_allclose(kernel.seen_logits(X, s)[:, 0], np.log(s.weights), atol=1e-12)
+    np.testing.assert_allclose(kernel.expect(X, kernel.ready(s)).joint, slow_joint(X, s), atol=1e-9)
+    np.testing.assert_allclose(
+        kernel.expect(X, kernel.ready(s)).joint[:, 0], np.log(s.weights), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -53,7 +55,9 @@ def test_one_step_equals_a_slow_loop(shared):
     w = np.random.default_rng(1).random(len(X))
     L = slow_joint(X, s)
     R = np.exp(L - np.logaddexp.reduce(L, axis=0)) * w
-    found = kernel.update_seen(kernel.summarize_seen(X, w, s), s, 1e-9, shared=shared)
+    found = kernel.update(
+        kernel.summarize(X, w, kernel.ready(s), missing=True), s, 1e-9, shared=shared
+    )
     residual, seen = np.zeros((2, 4)), np.zeros((2, 4))
     for j in range(2):
         for c in range(4):
@@ -83,9 +87,9 @@ def test_a_step_never_lowers_the_observed_likelihood(seed, k, q, shared):
     X, s = data(25, seed=seed), state(k, 4, q, seed)
     values = []
     for _ in range(8):
-        stats = kernel.summarize_seen(X, None, s)
+        stats = kernel.summarize(X, None, kernel.ready(s), missing=True)
         values.append(stats.objective)
-        s = kernel.update_seen(stats, s, 1e-3, shared=shared)
+        s = kernel.update(stats, s, 1e-3, shared=shared)
     # The first step makes the noise common where it must be.
     assert np.diff(values[int(shared) :]).min() >= -1e-8 * abs(values[-1])
 
@@ -97,7 +101,9 @@ def test_a_fixed_point_is_stationary_by_finite_differences():
     X += rng.normal(size=X.shape)
     X[rng.random(X.shape) < 0.2] = np.nan
     for _ in range(1000):
-        s = kernel.update_seen(kernel.summarize_seen(X, None, s), s, 0.01, shared=False)
+        s = kernel.update(
+            kernel.summarize(X, None, kernel.ready(s), missing=True), s, 0.01, shared=False
+        )
     assert s.uniquenesses.min() > 0.011
     d = s.means.shape[1]
     plain = Coordinates(np.zeros(d), np.ones(d), None, np.ones(d))
@@ -115,19 +121,21 @@ def test_a_fixed_point_is_stationary_by_finite_differences():
 def test_without_holes_it_is_the_plain_step(shared):
     X, s = np.random.default_rng(0).normal(size=(30, 4)), state()
     plain, full = (
-        kernel.summarize_complete(X, None, kernel.ready(s)),
-        kernel.summarize_seen(X, None, s),
+        kernel.summarize(X, None, kernel.ready(s)),
+        kernel.summarize(X, None, kernel.ready(s), missing=True),
     )
     assert full.objective == pytest.approx(plain.objective)
-    one = kernel.update_complete(plain, s, 1e-3, shared=shared)
-    for a, b in zip(one, kernel.update_seen(full, s, 1e-3, shared=shared), strict=True):
+    one = kernel.update(plain, s, 1e-3, shared=shared)
+    for a, b in zip(one, kernel.update(full, s, 1e-3, shared=shared), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
 
 
 def test_a_feature_that_a_cluster_has_nowhere_keeps_its_parameters():
     X, s = data(20), state()
     given = np.tile([1.0, 0.0], (20, 1))
-    found = kernel.update_seen(kernel.summarize_seen(X, None, s, given), s, 1e-3, shared=False)
+    found = kernel.update(
+        kernel.summarize(X, None, kernel.ready(s), given, missing=True), s, 1e-3, shared=False
+    )
     np.testing.assert_array_equal(found.means[1], s.means[1])
     np.testing.assert_array_equal(found.uniquenesses[1], s.uniquenesses[1])
     assert np.isfinite(found.means).all()

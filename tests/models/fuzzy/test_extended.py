@@ -183,7 +183,9 @@ def test_labelled_objects_keep_their_cluster(blobs):
     np.testing.assert_array_equal(model.labels_, np.array([2, 0, 1])[truth])
 
 
-@pytest.mark.parametrize("settings", [{}, {"fuzzifier": 1.5}, {"noise": 1.0}, {"entropy": 0.2}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"fuzzifier": 1.5}, {"noise_cluster": 1.0}, {"entropy": 0.2}]
+)
 def test_linked_rows_pull_the_centers_as_much_as_free_ones(settings, blobs):
     X, y = blobs
     together, apart = some_pairs(y, 30, 0)
@@ -236,3 +238,13 @@ def test_the_gaussian_metric_is_a_kernel_as_wide_as_the_data(rng):
     )
     assert named.score(X) == pytest.approx(given.score(X), rel=1e-6)
     assert adjusted_rand_index(np.repeat([0, 1, 2], 20), named.labels_) > 0.9
+
+
+def test_the_noise_cluster_stays_as_far_away_with_missing_values(blobs):
+    X, _ = blobs
+    X = np.vstack([X, np.full(X.shape[1], 60.0)])
+    whole = FuzzyCMeans(3, noise=0.5, random_state=0).fit(X)
+    X[7, 1] = np.nan
+    some = FuzzyCMeans(3, noise=0.5, random_state=0).fit(X)
+    assert some.memberships_[-1, -1] > 0.9
+    np.testing.assert_allclose(some.memberships_[8:, -1], whole.memberships_[8:, -1], atol=0.05)

@@ -22,9 +22,9 @@ VARIANTS = [
     {"fuzzifier": 1.5},
     {"fuzzifier": 4.0},
     {"entropy": 0.1},
-    {"noise": 0.6},
+    {"noise_cluster": 0.6},
     {"metric": "mahalanobis"},
-    {"metric": "mahalanobis", "fuzzifier": 1.5, "noise": 1.0},
+    {"metric": "mahalanobis", "fuzzifier": 1.5, "noise_cluster": 1.0},
 ]
 
 
@@ -63,7 +63,7 @@ def test_temperature_is_relative_to_the_variance():
 def test_noise_takes_the_outliers_and_leaves_the_centers():
     rng = np.random.default_rng(0)
     dirty = np.vstack([X, rng.uniform(-60, 60, size=(30, 3))])
-    model = FuzzyCMeans(3, noise=0.3, random_state=0).fit(dirty)
+    model = FuzzyCMeans(3, noise_cluster=0.3, random_state=0).fit(dirty)
     assert model.memberships_.shape == (330, 4)
     assert (model.labels_[300:] == 3).mean() > 0.8
     assert (model.labels_[:300] == 3).mean() < 0.05
@@ -129,7 +129,7 @@ def test_clusters_come_by_size_whatever_the_order_of_the_objects(metric, noise):
     points = rng.normal(size=(120, 2)) + 9.0 * np.array([[0, 0], [1, 0], [0, 1]])[sizes]
     shuffle = rng.permutation(120)
     model, again = (
-        FuzzyCMeans(3, metric=metric, noise=noise, random_state=0).fit(points[rows])
+        FuzzyCMeans(3, metric=metric, noise_cluster=noise, random_state=0).fit(points[rows])
         for rows in (np.arange(120), shuffle)
     )
     assert (np.diff(model.memberships_.sum(axis=0)[:3]) <= 1e-6 * 120).all()
@@ -207,7 +207,9 @@ def test_structureless_evidence_is_named():
 @pytest.mark.parametrize("noise", [None, 0.5])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_large_fuzzifiers_make_memberships_equal(fuzzifier, noise, dtype):
-    model = FuzzyCMeans(3, fuzzifier=fuzzifier, noise=noise, random_state=0).fit(X.astype(dtype))
+    model = FuzzyCMeans(3, fuzzifier=fuzzifier, noise_cluster=noise, random_state=0).fit(
+        X.astype(dtype)
+    )
     D = ((X[:, None] - model.cluster_centers_) ** 2).sum(axis=2)
     if noise is not None:
         D = np.hstack([D, np.full((len(X), 1), noise**2 * X.var(axis=0).sum())])
@@ -224,12 +226,12 @@ def test_large_fuzzifiers_make_memberships_equal(fuzzifier, noise, dtype):
 @pytest.mark.parametrize(
     "params, message",
     [
-        ({"noise": 1e300}, "noise must lie in"),
+        ({"noise_cluster": 1e300}, "noise_cluster must lie in"),
         ({"entropy": 1e308}, "entropy must lie in"),
         ({"fuzzifier": 0.9}, "fuzzifier"),
         ({"fuzzifier": np.inf}, "fuzzifier"),
         ({"fuzzifier": 101.0}, "fuzzifier"),
-        ({"noise": -1.0}, "noise"),
+        ({"noise_cluster": -1.0}, "noise_cluster"),
         ({"entropy": 0.0}, "entropy"),
         ({"n_clusters": 301}, "n_clusters"),
     ],

@@ -119,7 +119,7 @@ def test_weights_holes_noise_and_batches_work_in_every_family(family):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         for X in (IRIS, holes):
-            model = GaussianMixture(2, noise=0.05, **settings).fit(X, sample_weight=weights)
+            model = GaussianMixture(2, noise_cluster=0.05, **settings).fit(X, sample_weight=weights)
             assert model.memberships_.shape == (150, 3)
             np.testing.assert_allclose(model.memberships_.sum(axis=1), 1.0, atol=1e-12)
         model = GaussianMixture(2, **settings).partial_fit(IRIS[::2]).partial_fit(IRIS[1::2])

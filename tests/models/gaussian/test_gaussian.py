@@ -253,7 +253,12 @@ def test_labels_of_later_batches_hold():
 def test_objects_without_weight_do_not_stretch_the_noise(covariance_type):
     far = np.vstack([X, [[1e3, -1e3, 1e3]]])
     weights = np.append(np.ones(len(X)), 0.0)
-    settings = {"covariance_type": covariance_type, "noise": 0.05, "n_init": 1, "random_state": 0}
+    settings = {
+        "covariance_type": covariance_type,
+        "noise_cluster": 0.05,
+        "n_init": 1,
+        "random_state": 0,
+    }
     weighted, without = (
         settled(GaussianMixture(3, **settings)).fit(far, sample_weight=weights),
         settled(GaussianMixture(3, **settings)).fit(X),
@@ -266,7 +271,7 @@ def test_objects_without_weight_do_not_stretch_the_noise(covariance_type):
 def test_noise_takes_the_outliers():
     rng = np.random.default_rng(0)
     dirty = np.vstack([X, rng.uniform(-25, 25, size=(60, 3))])
-    model = GaussianMixture(3, noise=0.05, random_state=0).fit(dirty)
+    model = GaussianMixture(3, noise_cluster=0.05, random_state=0).fit(dirty)
     assert model.memberships_.shape == (660, 4)
     assert (model.labels_[600:] == 3).mean() > 0.8
     assert adjusted_rand_score(TRUTH, model.labels_[:600]) > 0.9

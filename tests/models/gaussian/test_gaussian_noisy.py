@@ -111,7 +111,7 @@ def test_variances_will_do_and_units_do_not_matter():
     ("settings", "arguments", "message"),
     [
         ({"covariance_type": "EEE"}, {}, "covariance_type"),
-        ({"noise": 0.1}, {}, "noise"),
+        ({"noise_cluster": 0.1}, {}, "noise_cluster"),
         ({"covariance_type": "average"}, {}, "covariance_type"),
         ({}, {"measurement_error": np.zeros((3, 2))}, "shape"),
         ({}, {"measurement_error": np.full((300, 2), -1.0)}, "not negative"),
@@ -177,8 +177,8 @@ def test_errors_of_new_objects_need_features_and_a_model_without_noise():
     model = GaussianMixture(2, random_state=0).fit(X)
     with pytest.raises(ValueError, match="without missing values"):
         model.score_samples(np.where(X > 8.0, np.nan, X), measurement_error=errors)
-    model = GaussianMixture(2, noise=0.1, random_state=0).fit(X)
-    with pytest.raises(ValueError, match="noise"):
+    model = GaussianMixture(2, noise_cluster=0.1, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="noise_cluster"):
         model.predict_proba(X, measurement_error=errors)
 
 

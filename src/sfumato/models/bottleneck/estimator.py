@@ -285,7 +285,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         return self._new_at(U.astype(counts.dtype, copy=False), n_clusters, X)
 
     def score(
-        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Minus the objective of rows of counts (n_new, n_columns) at the fitted clusters, in nats;
         higher is better.

@@ -194,7 +194,7 @@ class FittedConsensus(CooccurrenceIntervals):
         return self.coassociation_.recode(self.ensemble_.transform(X))
 
     def score(
-        self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Agreement of u_i'u_j with the evidence about the objects X; higher is better.
 

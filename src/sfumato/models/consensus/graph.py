@@ -38,7 +38,7 @@ class Tuning(NamedTuple):
     resolutions: tuple[float, float] = (0.5, 8.0)  # from a few communities to several per cluster
     exact: int = 20_000  # largest number of objects for which all distances take only seconds
     n_read: int = 10  # number of fitted objects that give a new one its columns
-    same: float = 1e-5  # relative to the distance to the last of these: below is rounding
+    same: float = 1e-5  # smaller distances, relative to the last of these, are rounding errors
     n_formed: int = 1000  # largest number of features whose covariance is formed
     sharpest: float = 1e-3  # smallest s_i, relative to the mean distance to neighbours, as in UMAP
 

@@ -5,8 +5,8 @@ The number of clusters is that with the largest score,
     (relative eigengap reduced by the misfit) times the mean adjusted Rand index of clusters and
     partitions:
 
-such clusters are separate, and the partitions agree with them. A few coarse partitions leave parts
-that none of them joins: two such parts are as separate as five, but say less.
+such clusters are separate, and the partitions agree with them. If partitions are few and coarse,
+two parts that none of them joins are as separate as five, but agree less with the partitions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from .solvers import LINKAGES, solve
 COMPARED = 2000  # objects on which clusters and partitions are compared
 FEW = 5  # fewest partitions for a reliable bootstrap
 CRISP = 0.95  # mean largest membership that data without clusters do not reach
-LOCAL = 0.5  # eigenvalues above are compared with the next: fine partitions bring them close
+LOCAL = 0.5  # larger eigenvalues are compared with the next; fine partitions bring them close
 FAINT = 0.25  # smallest relative gap after an eigenvalue that indicates a cluster
 
 
@@ -281,7 +281,7 @@ def _read(table: tables.Table, candidates: np.ndarray) -> Iterator[tuple[int, fl
 def _completed(
     table: tables.Table, candidates: np.ndarray, settings: Settings
 ) -> Iterator[tuple[int, float, np.ndarray]]:
-    """The same if some pairs were never seen; these are filled in for each number of clusters."""
+    """As ``_read``, if some pairs were never seen; these are filled in for each number."""
     for i, k in enumerate(candidates):
         if k <= np.count_nonzero(table.coverage):  # no more clusters than objects with a label
             found = solve("cluster-kernel", table, int(k), settings._replace(n_init=1))

@@ -208,7 +208,7 @@ class ByDivergence:
         self.memberships, self.run = _descend(partial(sweep, C, N, name=name), begin, settings)
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Memberships of new objects, each by itself beside the fitted ones."""
+        """Memberships of new objects, each placed separately among the fitted ones."""
         row, k = native("labels").bregman_row, self.memberships.shape[1]
         placed = np.full((len(new.codes), k), 1.0 / k)
         for i, (c, weight) in enumerate(zip(*self._shares(new, self.table), strict=True)):
@@ -260,7 +260,7 @@ def _starts(
     return [first, *(simplex.draw(rng, (n, k)) for _ in range(settings.n_init - 1))]
 
 
-# Losses in the order that ``native.labels`` knows them in, each of probabilities within (0, 1).
+# Losses, in the order of ``native.labels``; each takes probabilities within (0, 1).
 DIVERGENCES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "coassociation-likelihood": lambda c, p: -(c * np.log(p) + (1 - c) * np.log1p(-p)) / 2,
     "coassociation-kullback-leibler": lambda c, p: xlogy(c, c / p) - c + p,

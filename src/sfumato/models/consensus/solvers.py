@@ -37,7 +37,7 @@ LINKAGES = ("single", "average", "complete")
 NAMES = ("cluster-kernel", "coassociation", *DIVERGENCES, *LINKAGES, *HYPERGRAPHS)
 # Consensus functions without weights; single and complete linkage do not depend on weights
 BY_COPIES = (*DIVERGENCES, "average", *HYPERGRAPHS)
-# Matrices (n, n) kept at one time, by those that do not only multiply
+# Number of matrices (n, n) that a consensus function holds at a time, if products are not enough.
 MATRICES = dict.fromkeys(DIVERGENCES, 5) | dict.fromkeys(LINKAGES, 2)
 # Arrays of the size of all starts that the pairwise model on the cluster kernel keeps at one time
 COPIES = 6

@@ -115,7 +115,7 @@ class FullComponent(_NormalComponent):
         scale = prior + square - kappa[:, None, None] * mean[:, :, None] * mean[:, None, :]
         return mean, kappa, self.df + count, scale
 
-    def log_evidence(self, S: np.ndarray) -> np.ndarray:
+    def log_marginal_likelihood(self, S: np.ndarray) -> np.ndarray:
         """Log probability (k,) of the objects of every cluster, with parameters integrated out."""
         _, kappa, df, scale = self.posterior(S)
         prior = normal_wishart_log_normalizer(self.kappa, self.df, self.scale)
@@ -233,7 +233,7 @@ class DiagonalComponent(_NormalComponent):
         # never smaller than the prior one.
         return mean, kappa, self.df + count / 2, np.maximum(scale, 0.5 * self.scale)
 
-    def log_evidence(self, S: np.ndarray) -> np.ndarray:
+    def log_marginal_likelihood(self, S: np.ndarray) -> np.ndarray:
         """Log probability (k,) of the objects of every cluster, with parameters integrated out."""
         _, kappa, shape, scale = self.posterior(S)
         posterior = gammaln(shape) - shape * np.log(scale) - 0.5 * np.log(kappa)
@@ -317,7 +317,7 @@ class CountComponent(Component):
         Z = Z.toarray() if sp.issparse(Z) else to_numpy(Z)
         return gammaln(self._drawn(Z) + 1).sum(axis=0) - gammaln(Z + 1).sum(axis=0)
 
-    def log_evidence(self, S: np.ndarray) -> np.ndarray:
+    def log_marginal_likelihood(self, S: np.ndarray) -> np.ndarray:
         """Log probability (k,) of the objects of every cluster, with parameters integrated out."""
         posterior, prior = self.prior + self._groups(S), self.prior
         gain = gammaln(posterior).sum(axis=1) - gammaln(posterior.sum(axis=1))

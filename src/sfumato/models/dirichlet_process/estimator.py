@@ -354,7 +354,7 @@ class DirichletProcessMixture(Clusterer):
         return Rows(self._check_new(X)).map(self._posterior.log_density)
 
     def score(
-        self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Mean log posterior predictive density; comparable between models of the same data."""
         weights = None if sample_weight is None else to_numpy(check_weights(sample_weight, X))

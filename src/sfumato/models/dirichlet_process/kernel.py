@@ -105,7 +105,7 @@ def update(
     if not np.isinf(prior.rate):
         current = Concentration(prior.shape + len(log_rest), prior.rate - log_rest.sum())
     coefficients = component.coefficients(sums)
-    penalty = float(np.sum(coefficients * sums) - component.log_evidence(sums).sum())
+    penalty = float(np.sum(coefficients * sums) - component.log_marginal_likelihood(sums).sum())
     penalty += _stick_divergence(sticks, log_v, log_rest, current)
     penalty += _gamma_divergence(current, prior)
     return State(sums, counts, sticks, current, coefficients, offset, penalty)
@@ -279,8 +279,8 @@ def merges(component: Any, state: State, losses: Any) -> list[tuple[int, int]]:
     left, right = (active[index] for index in np.triu_indices(len(active), 1))
     if not len(left):
         return []
-    evidence = component.log_evidence(state.sums)
-    union = component.log_evidence(state.sums[left] + state.sums[right])
+    evidence = component.log_marginal_likelihood(state.sums)
+    union = component.log_marginal_likelihood(state.sums[left] + state.sums[right])
     gain = union - evidence[left] - evidence[right]
     counts, rows = np.repeat(state.counts[None], len(left), axis=0), np.arange(len(left))
     counts[rows, left] += counts[rows, right]

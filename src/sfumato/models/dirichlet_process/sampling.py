@@ -56,8 +56,8 @@ def visit(
     log_alpha: float,
     first: int,
 ) -> tuple[int, float]:
-    """Next object to visit, and the log probability of the choices, after objects from ``first`` on
-    left their clusters and chose again, until the ``table`` has no empty slot.
+    """Let objects from ``first`` on leave their clusters and choose again, until the ``table`` has
+    no empty slot. Returns the next object to visit, and the log probability of the choices.
 
     ``labels`` and the table are overwritten. ``choices`` is -1 if an object chooses by its
     ``uniforms``, else the slot it must take. With ``log_alpha`` of minus infinity no cluster is
@@ -134,7 +134,7 @@ class Chain(NamedTuple):
         choices = np.where(labels[others] == labels[i], 0, 1) if merge else None
         split, log_chance = self.walk(now, others, choices, rng, -np.inf)
         S = sums(self.Z, split, 2)
-        evidence = self.component.log_evidence(np.vstack([S, S.sum(axis=0)]))
+        evidence = self.component.log_marginal_likelihood(np.vstack([S, S.sum(axis=0)]))
         sizes = np.bincount(split[both], minlength=2)
         gain = evidence[0] + evidence[1] - evidence[2] + np.log(concentration)
         gain += gammaln(sizes).sum() - gammaln(sizes.sum()) - log_chance
@@ -149,7 +149,9 @@ class Chain(NamedTuple):
         k, n, alpha = int(draw.labels.max()) + 1, len(draw.labels), draw.concentration
         partition = k * np.log(alpha) + gammaln(np.bincount(draw.labels)).sum()
         partition += gammaln(alpha) - gammaln(alpha + n)
-        return float(partition + self.component.log_evidence(sums(self.Z, draw.labels, k)).sum())
+        return float(
+            partition + self.component.log_marginal_likelihood(sums(self.Z, draw.labels, k)).sum()
+        )
 
 
 def compact(labels: np.ndarray) -> np.ndarray:
@@ -282,7 +284,7 @@ class Posterior(NamedTuple):
         return cls(component, first, log_weight, log_new, known, prior, U.T @ U, members)
 
     def reordered(self, order: np.ndarray) -> Posterior:
-        """The same with its clusters in another order."""
+        """The posterior with its clusters in another order."""
         return self._replace(gram=self.gram[order][:, order], members=self.members[:, order])
 
     def _within_draws(self, Z: Array) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ Links act on the log responsibilities of linked rows (``engine.linked``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -51,7 +51,7 @@ class Approximation(NamedTuple):
         return kernel.assign(self.component, self.log_weight[self.used], chosen, block)[0]
 
     def reordered(self, order: np.ndarray) -> Approximation:
-        """The same with its clusters in another order."""
+        """The approximation with its clusters in another order."""
         return self._replace(used=self.used[order])
 
     def log_density(self, block: Array) -> Any:
@@ -109,8 +109,11 @@ class Ascent(NamedTuple):
             few = self._replace(rows=rows.sample(TUNING.screen, np.random.default_rng(seeds[0])))
         run = few._race(few.starts(n_clusters, seeds))
         if not (has_holes(few.rows) or few.is_clear(run.state)):
-            more = [few.ascend(state) for state in few.unmerged(n_clusters, seeds)]
-            run = loop.best([run, *more], larger=True)
+            more: Iterable[kernel.State] = few.unmerged(n_clusters, seeds)
+            if self.links is not None:  # ascents are long, so only the most promising goes on
+                first = few._replace(max_iter=min(4 * TUNING.phase, few.max_iter))
+                more = [loop.best([first.ascend(state) for state in more], larger=True).state]
+            run = loop.best([run, *map(few.ascend, more)], larger=True)
         if not large:
             return run
         # The full fit starts from the statistics of the sample, scaled to the weight of all
@@ -334,7 +337,7 @@ class Tree(NamedTuple):
         alive = list(range(m))
 
         def value(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
-            return component.log_evidence(sums) + gammaln(counts) + log_alpha
+            return component.log_marginal_likelihood(sums) + gammaln(counts) + log_alpha
 
         own[:m] = value(sums[:m], counts[:m])
         left, right = np.triu_indices(m, 1)
@@ -355,7 +358,9 @@ class Tree(NamedTuple):
     def log_joint(self, component: Any) -> np.ndarray:
         """Log joint probability (m,) of objects and partition after 0, 1, ... merges."""
         m, (left, right) = len(self.pairs) + 1, self.pairs.T
-        values = component.log_evidence(self.sums) + gammaln(self.counts) + self.log_alpha
+        values = (
+            component.log_marginal_likelihood(self.sums) + gammaln(self.counts) + self.log_alpha
+        )
         gained = np.cumsum(values[m:] - values[left] - values[right])
         return values[:m].sum() + np.append(0.0, gained)
 

@@ -193,7 +193,7 @@ def _distributions(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]
         P = None
     if P is None:
         raise TypeError(
-            f"y of shape {y.shape} must hold numbers without gaps, class distributions, got dtype "
+            f"y of shape {y.shape} must hold numbers, class distributions, got dtype "
             f"{y.dtype}; labels go in one column"
         )
     if not (P.min() >= 0 and P.max() <= 1.00001 and np.abs(P.sum(axis=1) - 1.0).max() <= 1e-5):

@@ -85,7 +85,7 @@ class DiscriminativeClustering(Clusterer):
     bandwidth_ : float
     log_posterior_, voronoi_log_posterior_ : float
         Log probability of the classes given the clusters, soft and as Voronoi cells, normalised.
-    log_evidence_ : float
+    log_marginal_likelihood_ : float
         ``voronoi_log_posterior_`` minus half a log n for each coordinate of a prototype; its
         maximum over numbers of clusters is a good choice.
     mutual_information_, voronoi_mutual_information_ : float
@@ -277,7 +277,7 @@ class DiscriminativeClustering(Clusterer):
         self.log_posterior_ = contingency.log_posterior(r, problem.prior)
         self.voronoi_log_posterior_ = contingency.log_posterior(hard, problem.prior)
         coordinates = 0.5 * run.state.size * np.log(problem.total)
-        self.log_evidence_ = self.voronoi_log_posterior_ - coordinates
+        self.log_marginal_likelihood_ = self.voronoi_log_posterior_ - coordinates
         self.mutual_information_ = contingency.mutual_information(r)
         self.voronoi_mutual_information_ = contingency.mutual_information(hard)
         own = problem.entropy()
@@ -323,7 +323,7 @@ class DiscriminativeClustering(Clusterer):
         return memberships @ asarray_like(self.class_distributions_, memberships)
 
     def score(
-        self, X: Array, y: Array | None = None, *, sample_weight: ArrayLike | None = None
+        self, X: Array, y: Array | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Log probability per object of new classes, given their Voronoi cells and the classes of
         the fitted objects in them.

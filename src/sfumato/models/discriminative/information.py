@@ -1,4 +1,4 @@
-"""Regularised information maximisation: the classes that a classifier could know best (Gomes,
+"""Regularised information maximisation: clusters that a classifier predicts with confidence (Gomes,
 Krause and Perona 2010).
 
 With  p_k(x) = exp(w_k'x + b_k) / Z(x)  for objects of weight v(x), sum v(x) = 1, and sizes
@@ -9,7 +9,7 @@ q_k = sum_x v(x) p_k(x):
     dI/da_k(x) = v(x) p_k(x) [l_k(x) - sum_j p_j(x) l_j(x)],   a = w'x + b,  l = log(p / q)
 
 The information between objects and clusters is large where borders run through few objects and
-sizes are equal. A kernel takes the place of x'y: x are then its coordinates, F F' = K.
+sizes are equal. With a kernel instead of x'y, the x are its coordinates, F F' = K.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ __all__ = ["InformationMaximization"]
 
 
 def memberships(F: Any, V: np.ndarray) -> Any:
-    """p (n, k) of rows (n, r), sparse or dense, by weights and, last, the constants (k, r + 1)."""
+    """p (n, k) of rows (n, r), sparse or dense; the last column of ``V`` are the constants."""
     W, b = (asarray_like(part, F) for part in (V[:, :-1].T, V[:, -1]))
     return softmax(F @ W + b)[0]
 
 
 class Objective(NamedTuple):
-    """The information of the rows, per unit of weight, less the penalty on the weights."""
+    """The information of the rows per unit of weight, minus the penalty on the weights."""
 
     rows: Rows
     penalty: float
@@ -88,11 +88,11 @@ class Objective(NamedTuple):
 
 @documented
 class InformationMaximization(AutomaticClusters, Clusterer):
-    """Clusters that a classifier could know best: clear borders, sizes alike.
+    """Clusters that a classifier predicts with confidence: clear borders, similar sizes.
 
-    The unsupervised sibling of ``DiscriminativeClustering``: a logistic regression whose classes
-    are unknown is given the weights under which its answers hold the most information about the
-    objects, less a penalty on the weights [1]_. Borders run where there are few objects.
+    The unsupervised sibling of ``DiscriminativeClustering``: a logistic regression with unknown
+    classes, whose predictions carry as much information about the objects as possible, minus a
+    penalty on the weights [1]_. Borders run where there are few objects.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
         ``f(X, Y)``, which takes an n x n matrix. The bandwidth of ``"gaussian"`` is 0.4 times the
         root mean square distance of the objects to their mean.
     penalty : float, default=0.003
-        Nats that a squared weight costs, in units in which features (or the leading direction of
+        Cost of a squared weight in nats, in units in which features (or the leading direction of
         the kernel's space) have variance one. Larger values make memberships softer and empty more
         clusters.
     n_init : int, default=4
@@ -122,7 +122,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
     information_ : float
         Between objects and clusters, in nats.
     memberships_, labels_, n_clusters_, objective_, history_, n_iter_, converged_
-        As in every estimator; the objective, the information less the penalty, is maximised.
+        As in every estimator; the objective, the information minus the penalty, is maximised.
 
     References
     ----------
@@ -258,7 +258,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
         return self._new_at(U, n_clusters, X)
 
     def score(
-        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """The objective of these objects at the fitted weights; higher is better."""
         self._check_fitted()

@@ -21,7 +21,7 @@ The best psi_j for given prototypes are r_ji / R_j, and at these  dE/dm  is the 
 the same formula with  A = log psi.  Online steps are s^2/2 times the gradient of a batch.
 
 A missing value (NaN) is left out of the distance, which is raised by p over the number of the
-others (Hathaway and Bezdek 2001): x - m_j is zero there, and larger by as much elsewhere.
+others (Hathaway and Bezdek 2001): x - m_j is zero there, and correspondingly larger elsewhere.
 """
 
 from __future__ import annotations

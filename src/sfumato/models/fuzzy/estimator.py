@@ -26,7 +26,7 @@ from ...numerics.distances import Coordinates, measure
 from ...selection.automatic import AutomaticClusters
 from . import fuzziness, kernel
 from .fuzziness import TUNING
-from .linked import LinkedRows, Pairs
+from .linked import LinkedUnits
 
 __all__ = ["FuzzyCMeans"]
 
@@ -52,9 +52,9 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     entropy : float, optional
         Replaces the fuzzifier by an entropy penalty [3]_: memberships are ``softmax(-d**2 / t)``
         with the temperature ``t`` equal to ``entropy`` times the total variance of the data.
-    noise : float, optional
+    noise_cluster : float, optional
         Adds a last column to the memberships, a noise cluster [4]_ at the same distance from every
-        object: ``noise`` times the root mean square distance of the objects to their mean.
+        object: ``noise_cluster`` times the root mean square distance of the objects to their mean.
     metric : {"euclidean", "mahalanobis", "gaussian"} or function, default="euclidean"
         Squared distance to the centers. ``"mahalanobis"``: with a separate ellipsoid of unit volume
         for each cluster (Gustafson and Kessel [2]_). ``"gaussian"`` and a function ``f(X, Y)`` are
@@ -73,7 +73,8 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     Attributes
     ----------
     memberships_ : array of shape (n, n_clusters) or (n, n_clusters + 1)
-        One row per object, on the simplex; with ``noise``, the last column is the noise cluster.
+        One row per object, on the simplex; with ``noise_cluster``, the last column is that of the
+        noise cluster.
     cluster_centers_ : array of shape (n_clusters, p)
     metrics_ : array of shape (n_clusters, p, p)
         With ``metric="mahalanobis"``: matrices that define the distances of the clusters.
@@ -117,7 +118,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     _rule: kernel.Rule
     _space: KernelSpace | None = None
     _kind = "spherical"  # kind of features in the fit, see ``kernel``
-    _linked: LinkedRows | None = None  # only during a fit
+    _linked: LinkedUnits | None = None  # only during a fit
 
     def __init__(
         self,
@@ -126,7 +127,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         max_clusters: int = 20,
         fuzzifier: float | str = "auto",
         entropy: float | None = None,
-        noise: float | None = None,
+        noise_cluster: float | None = None,
         metric: str | Callable[..., Any] = "euclidean",
         init: ArrayLike | None = None,
         n_init: int = 4,
@@ -135,7 +136,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         random_state: RandomState = None,
     ) -> None:
         self.max_clusters = max_clusters
-        self.fuzzifier, self.entropy, self.noise = fuzzifier, entropy, noise
+        self.fuzzifier, self.entropy, self.noise_cluster = fuzzifier, entropy, noise_cluster
         self.metric, self.init = metric, init
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
@@ -213,8 +214,8 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         self._linked = None
         if links is not None:
             w = np.ones(len(links.rows)) if weights is None else weights[links.rows]
-            Z = self._seen(points[links.rows], kind=self._kind).T.astype(np.float64)
-            self._linked = LinkedRows(links, Z, w, Pairs.of(links, w, unit))
+            Z = self._seen(points[links.rows], kind=self._kind).astype(np.float64)
+            self._linked = LinkedUnits.of(links, np.asarray(_dense(Z)), w, unit)
         return rows
 
     def _seen(self, points: Any, *, kind: str) -> Any:
@@ -252,7 +253,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         return self._new_at(self._memberships(rows, ready, rows.dtype), n_clusters, X)
 
     def score(
-        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Minus the objective at the fitted centers, per unit of weight; higher is better."""
         rows, ready = self._new(X, sample_weight)
@@ -310,7 +311,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         if not callable(self.metric):
             names = ("euclidean", "mahalanobis", "gaussian")
             check_choice(self.metric, "metric (a name or a kernel f(X, Y))", names)
-        for name in ("entropy", "noise"):
+        for name in ("entropy", "noise_cluster"):
             if getattr(self, name) is not None:
                 check_number(getattr(self, name), name, low=0.0, high=1e100, strict=True)
 
@@ -320,7 +321,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         """The rule that turns distances (of mean ``unit``) into memberships. ``sample()`` gives
         rows of length ``width`` and their weights, from which the fuzzifier is chosen.
         """
-        noise = None if self.noise is None else self.noise**2 * unit
+        noise = None if self.noise_cluster is None else self.noise_cluster**2 * unit
         if self.entropy is not None:
             self.fuzzifier_ = None
             return kernel.Rule(TUNING.classical, self.entropy * unit, noise)
@@ -398,12 +399,12 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     def _run(self, rows: Rows, state: kernel.State, total: float) -> loop.Run:
         max_iter, tol = self.max_iter, self.tol
-        # Steps of Lloyd's algorithm and of linked rows are not extrapolated.
-        if self._rule.hard or self._linked is not None:
-            scale = total if self._rule.hard else None
+        if self._rule.hard:  # steps of Lloyd's algorithm are not extrapolated
             return loop.iterate(
-                self._step(rows), state, max_iter=max_iter, tol=tol, relative_to=scale
+                self._step(rows), state, max_iter=max_iter, tol=tol, relative_to=total
             )
+        if self._linked is not None:
+            return super()._run(rows, state, total)
         if self._kind == "spherical" and (block := rows.only_block) is not None:
             compute = kernel.whole_run(block[0].T, block[1], state, self._rule, max_iter, tol)
             if compute is not None:
@@ -411,20 +412,21 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         return super()._run(rows, state, total)
 
     def _step(self, rows: Rows) -> loop.Step:
-        if self._linked is None:
+        linked, weights = self._linked, rows.columns[0]
+        if linked is None:
             return super()._step(rows)
-        return partial(self._linked_step, rows)
-
-    def _linked_step(self, rows: Rows, state: kernel.State) -> tuple[kernel.State, float]:
-        """Next state and objective: free rows by sums over blocks, linked rows separately."""
-        assert self._linked is not None
-        links, weights = self._linked.links, rows.columns[0]
+        # Free rows by sums over blocks, linked rows separately.
         free = np.ones(rows.shape[0]) if weights is None else weights.copy()
-        free[links.rows] = 0.0
-        found = self._sum(rows.beside(free), state)
-        U, own = self._linked.summarize(state, self._ready(state))
-        stats = add(found, own)
-        return self._update(stats, state)._replace(linked=U), stats.objective
+        free[linked.links.rows] = 0.0
+        others = rows.beside(free)
+
+        def step(state: kernel.State) -> tuple[kernel.State, float]:
+            ready = self._ready(state)
+            U, own = linked.summarize(state, ready)
+            stats = add(self._sums(others, ready), own)
+            return self._update(stats, state)._replace(linked=U), stats.objective
+
+        return step
 
     def _objective(self, rows: Rows, state: kernel.State) -> float:
         return self._step(rows)(state)[1]
@@ -433,10 +435,11 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         return kernel.ready(state, self._rule, self._kind)
 
     def _sum(self, rows: Rows, state: kernel.State) -> kernel.Stats:
-        if rows.stacked is None:
-            return super()._sum(rows, state)
-        ready = self._ready(state)
-        together = ready.fused and ready.fine(rows.stacked == np.float64)
+        return self._sums(rows, self._ready(state))
+
+    def _sums(self, rows: Rows, ready: kernel.Distances) -> kernel.Stats:
+        together = rows.stacked is not None and ready.fused
+        together = together and ready.fine(rows.stacked == np.float64)
         stacks = partial(kernel.summarize, ready=ready) if together else None
         return rows.sum(lambda block, weights: self._summarize(block, weights, ready), stacks)
 
@@ -475,7 +478,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:
         # The kernel works with power means of distances; see its formulas.
-        factor = self._rule.factor(self._state.centers.shape[0] + (self.noise is not None))
+        factor = self._rule.factor(self._state.centers.shape[0] + (self.noise_cluster is not None))
         return objective * factor / self._coordinates.scale[0] / self._coordinates.scale[0]
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
@@ -483,7 +486,8 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         centers, metrics, _ = run.state
         U = self._memberships(rows, ready, self._dtype)
         if self._linked is not None:
-            U[self._linked.links.rows] = self._linked.summarize(run.state, ready)[0]
+            links = self._linked.links
+            U[links.rows] = self._linked.summarize(run.state, ready)[0][links.unit]
         objective = self._outer(self._objective(rows, run.state), total)
         self._publish(U, run._replace(history=self._outer(run.history, total)), objective)
         dtype = U.dtype if isinstance(U, np.ndarray) else np.float64

@@ -31,7 +31,7 @@ from ...numerics import distances
 
 class State(NamedTuple):
     """Centers (k, d), for ellipsoids also matrices (k, d, d) of determinant one, and the last
-    memberships of linked rows, where the next update starts.
+    memberships of linked units, where the next update starts.
     """
 
     centers: np.ndarray
@@ -81,7 +81,6 @@ class Distances(NamedTuple):
     kind: str
     rule: Rule
     extent: float  # largest squared norm of a center
-    gap: float  # smallest squared distance between two centers
 
     def rounding(self, double: bool) -> float:
         """Bound on the rounding error of a squared distance near zero."""
@@ -90,7 +89,7 @@ class Distances(NamedTuple):
 
     def fine(self, double: bool) -> bool:
         """Whether this precision distinguishes the nearest centers."""
-        return double or self.rounding(False) < 1e-3 * self.gap
+        return double or self.rounding(False) < 1e-3 * least_gap(self.centers)
 
     @property
     def fused(self) -> bool:
@@ -117,10 +116,13 @@ def ready(state: State, rule: Rule, kind: str = "") -> Distances:
         rows = distances.coefficients(centers, np.ones(k) if metrics is None else metrics, kind)
     if rule.noise is not None:
         rows = np.vstack([rows, np.zeros((1, rows.shape[1]))])
-        rows[k, 0] = rule.noise
+        if kind == "partial":  # the shares of the features there sum to their number
+            rows[k, -centers.shape[1] :] = rule.noise / centers.shape[1]
+        else:
+            rows[k, 0] = rule.noise
     stretch = 1.0 if metrics is None else max(1.0, float(np.abs(metrics).max()))
     extent = stretch * (1.0 + float(np.sum(centers**2, axis=1).max()))
-    return Distances(rows, centers, kind, rule, extent, least_gap(centers))
+    return Distances(rows, centers, kind, rule, extent)
 
 
 def least_gap(centers: np.ndarray) -> float:
@@ -276,7 +278,7 @@ def unpack(vector: np.ndarray, like: State) -> State:
     k, d = like.centers.shape
     centers = vector[: k * d].reshape(k, d)
     if like.metrics is None:
-        return State(centers)
+        return State(centers, None, like.linked)
     metrics = distances.from_cholesky_coordinates(vector[k * d :].reshape(k, -1), d)
     sign, logarithm = np.linalg.slogdet(metrics)
     if (sign <= 0).any() or not np.isfinite(logarithm).all():

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...data.constraints import matching
-from ...engine.linked import Linked
+from ...engine.linked import LEAST, Linked
 from .kernel import Distances, Rule, State, Stats, memberships, share, squared_distances
 
 
@@ -37,40 +37,39 @@ class Turn(NamedTuple):
     def extra(self, P: np.ndarray) -> np.ndarray:
         """What pairs add to the distances (t, k) of these units; ``P`` (u, k) are powers of all."""
         near = P[self.others]
-        together = np.maximum(self.pull, 0.0) * near.sum(axis=1, keepdims=True)
-        return np.add.reduceat(together - self.pull * near, self.first)
+        added = -self.pull * near
+        if self.pull.max() > 0.0:
+            added += np.maximum(self.pull, 0.0) * near.sum(axis=1, keepdims=True)
+        return np.add.reduceat(added, self.first)
 
 
-class Pairs(NamedTuple):
-    """Weights (u,) of linked units, their pulls (u, u) as distances, and the turns they take so
-    that no step raises J."""
+class LinkedUnits(NamedTuple):
+    """Units of linked rows: mean features z(x) (q, u), weights (u,), those ``alone`` (no pulls),
+    all others, and the turns that these take so that no step raises J."""
 
+    links: Linked
+    Z: np.ndarray
     mass: np.ndarray
-    pull: Any
+    alone: np.ndarray
+    joined: Turn
     turns: list[Turn]
 
     @classmethod
-    def of(cls, links: Linked, w: np.ndarray, unit: float) -> Pairs:
-        """Pairs of rows of weights ``w`` (m,); a pull of one is the distance ``unit``."""
+    def of(cls, links: Linked, Z: np.ndarray, w: np.ndarray, unit: float) -> LinkedUnits:
+        """Units of rows z(x) (m, q), weights ``w`` (m,); a pull of one is the distance ``unit``."""
         mass = np.maximum(np.bincount(links.unit, w), np.finfo(float).tiny)
+        mean = links.of_units(w[:, None] * Z) / mass[:, None]
         pull, ends, turn = links.pull.copy(), links.pull.indptr, np.full(mass.size, -1)
         with np.errstate(over="ignore"):  # rows without weight go where their links pull
             each = pull.data * unit / np.repeat(mass, np.diff(ends))
         pull.data = np.clip(each, -1e150, 1e150)
-        for a in np.flatnonzero(np.diff(ends)):
+        alone, joined = (np.flatnonzero((np.diff(ends) > 0) == pulled) for pulled in (False, True))
+        for a in joined:
             taken = set(turn[pull.indices[ends[a] : ends[a + 1]]].tolist())
             turn[a] = next(t for t in range(len(taken) + 1) if t not in taken)
         units = [np.flatnonzero(turn == t) for t in range(turn.max(initial=-1) + 1)]
-        return cls(mass, pull, [Turn.of(at, pull) for at in units])
-
-
-class LinkedRows(NamedTuple):
-    """Linked rows, given by features z(x) (q, m) and weights (m,)."""
-
-    links: Linked
-    Z: Any
-    weights: np.ndarray
-    pairs: Pairs
+        every, *turns = (Turn.of(at, pull) for at in (joined, *units))
+        return cls(links, np.ascontiguousarray(mean.T), mass, alone, every, turns)
 
     @property
     def labelled(self) -> bool:
@@ -78,22 +77,47 @@ class LinkedRows(NamedTuple):
         return bool((self.links.labels >= 0).any())
 
     def numbered(self, state: State, ready: Distances) -> State:
-        """The centers in the order that best matches the labelled rows."""
+        """The centers in the order that best matches the labelled units."""
         if not self.labelled:
             return state
-        k, own = len(state.centers), self.links.labels[self.links.unit]
-        return State(state.centers[matching(memberships(self.Z, ready)[:, :k], own)])
+        U = memberships(self.Z, ready)[:, : len(state.centers)]
+        return State(state.centers[matching(U, self.links.labels)])
 
     def summarize(self, state: State, ready: Distances) -> tuple[np.ndarray, Stats]:
-        """Memberships (m, k), noise last, continued from those of the state, and their sums."""
+        """Memberships (u, k), noise last, continued from those of the state, and their sums."""
         rule, k = ready.rule, len(state.centers)
-        D = np.asarray(squared_distances(self.Z, ready), dtype=np.float64).T
-        U, value = _linked(self, D, rule, state.linked)
+        # Must-linked rows have one row of memberships, for their mean distance.
+        D = squared_distances(self.Z, ready).T
+        U, value = self._memberships(D, rule, state.linked)
         # The kernel uses power means of distances and, unless m = 2, u^m scaled by the same factor.
         factor = rule.factor(D.shape[1])
-        A = self.weights[:, None] * power(U[:, :k], rule)
+        A = self.mass[:, None] * power(U[:, :k], rule)
         A /= 1.0 if rule.fuzzifier == 2.0 else factor
         return U, Stats(A.T @ self.Z.T, value / factor)
+
+    def _memberships(
+        self, D: np.ndarray, rule: Rule, start: np.ndarray | None
+    ) -> tuple[np.ndarray, float]:
+        """Memberships of units at distances ``D`` (u, k), and their cost.
+
+        Units of pairs are updated in turn, from ``start`` or from a greedy labelling.
+        """
+        U = np.zeros(D.shape) if start is None else start.copy()
+        U[self.alone] = _share(D[self.alone], rule)[0]
+        if self.labelled:
+            held = self.links.labels >= 0
+            U[held] = np.eye(U.shape[1])[self.links.labels[held]]
+        if start is None:
+            _label(U, D, self.joined)
+        for turn in self.turns:
+            U[turn.units] = _share(D[turn.units] + turn.extra(power(U, rule)), rule)[0]
+        P, joined = power(U, rule), self.joined.units
+        each = np.sum(P * D, axis=1)
+        if joined.size:  # every pair is counted at both ends
+            each[joined] += 0.5 * np.sum(self.joined.extra(P) * P[joined], axis=1)
+        if rule.temperature is not None:
+            each += rule.temperature * np.sum(U * np.log(np.maximum(U, LEAST)), axis=1)
+        return U, float(self.mass @ each)
 
 
 def power(U: np.ndarray, rule: Rule) -> np.ndarray:
@@ -109,42 +133,14 @@ def _share(D: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
     return U.T, costs * rule.factor(D.shape[1])
 
 
-def _linked(
-    rows: LinkedRows, D: np.ndarray, rule: Rule, start: np.ndarray | None
-) -> tuple[np.ndarray, float]:
-    """Memberships of the linked rows, and their cost.
-
-    Units of pairs are updated in turn, from ``start`` or from a greedy labelling.
-    """
-    links, (mass, pull, turns) = rows.links, rows.pairs
-    # Must-linked rows have one row of memberships, for their mean distance.
-    mean = links.of_units(rows.weights[:, None] * D) / mass[:, None]
-    U, held, joined = _share(mean, rule)[0], links.labels >= 0, np.flatnonzero(np.diff(pull.indptr))
-    U[held] = np.eye(U.shape[1])[links.labels[held]]
-    if start is not None:
-        U[joined] = start[np.unique(links.unit, return_index=True)[1]][joined]
-    else:
-        U[joined] = 0.0
-        _label(U, mean, pull, joined)
-    for turn in turns:
-        U[turn.units] = _share(mean[turn.units] + turn.extra(power(U, rule)), rule)[0]
-    P = power(U, rule)
-    cost = float(mass @ np.sum(P * mean, axis=1))
-    if rule.temperature is not None:
-        logs = np.log(np.maximum(U, np.finfo(float).tiny))
-        cost += rule.temperature * float(mass @ np.sum(U * logs, axis=1))
-    for turn in turns:  # every pair is counted at both ends
-        cost += 0.5 * float(np.sum(turn.extra(P) * P[turn.units] * mass[turn.units, None]))
-    return U[links.unit], cost
-
-
-def _label(U: np.ndarray, D: np.ndarray, pull: Any, joined: np.ndarray) -> None:
+def _label(U: np.ndarray, D: np.ndarray, joined: Turn) -> None:
     """The ``joined`` units at one center each, in place: those with a clear nearest one first
     decide for those that they are linked to."""
-    two = np.partition(D, min(1, D.shape[1] - 1), axis=1)
-    margin = two[:, min(1, D.shape[1] - 1)] - two[:, 0]
-    ends, none = pull.indptr, np.zeros(1, dtype=np.intp)
-    for a in joined[np.argsort(-margin[joined], kind="stable")]:
+    units, others, pull, first = joined
+    second = min(1, D.shape[1] - 1)
+    two = np.partition(D[units], second, axis=1)
+    ends = np.append(first, len(others))
+    for a in np.argsort(two[:, 0] - two[:, second], kind="stable"):
+        # That a pair together costs the sum of the other columns only adds a constant here.
         own = slice(ends[a], ends[a + 1])
-        turn = Turn(none, pull.indices[own], pull.data[own, None], none)
-        U[a, np.argmin(D[a] + turn.extra(U)[0])] = 1.0
+        U[units[a], np.argmin(D[units[a]] - pull[own, 0] @ U[others[own]])] = 1.0

@@ -30,7 +30,7 @@ from .kernel import (
 
 
 def step(problem: Problem, state: State) -> tuple[State, Any]:
-    """One sweep by panels, or that of the evidence; runs that would rise stay, more damped."""
+    """A sweep by panels, or that of the evidence; runs that would rise stay, with more damping."""
     return kernel.coordinate_step(problem, state, descend)
 
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 from ...array.arrays import as_dense, asarray_like, namespace, native, to_numpy
 from ...array.docs import documented
 from ...array.types import Array, ArrayLike, RandomState, Similarity
-from ...array.validation import as_generator, check_choice, check_number
+from ...array.validation import as_generator, check_choice, check_number, check_weights
 from ...array.warn import warn
 from ...data.constraints import Known, largest_first, match_columns, matching, reordered
 from ...engine import loop
@@ -280,7 +280,12 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         E = as_dense(rows @ (self._scaling[:, None] * self._rotation), dtype)
         return self._row(E, reciprocal), degree
 
-    def score(self, X: ArrayLike | None, y: ArrayLike | None = None) -> float:
+    def score(
+        self,
+        X: ArrayLike | None,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """Share of the spread of the embedded objects that is between clusters; higher is better.
 
         Parameters
@@ -288,6 +293,7 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         X : as for ``predict_proba``
             For objects that were not fitted, this is a held-out score.
         y : ignored
+        sample_weight : array of shape (n_new,), optional
 
         Returns
         -------
@@ -301,8 +307,10 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         if U.shape[1] == 1:
             return 0.0
         centers = (U.T @ fitted) / np.maximum(U.sum(axis=0), np.finfo(float).tiny)[:, None]
-        spread = float(np.square(Z - fitted.mean(axis=0)).sum())
-        left = float(kernel.squared_distances(Z, centers).min(axis=1).sum())
+        w = check_weights(sample_weight, Z)
+        w = np.ones(len(Z)) if w is None else w
+        spread = float(w @ np.square(Z - fitted.mean(axis=0)).sum(axis=1))
+        left = float(w @ kernel.squared_distances(Z, centers).min(axis=1))
         return 1.0 - left / spread if spread > 0 else 0.0
 
 

@@ -32,7 +32,7 @@ def test_objects_that_were_not_seen_are_left_out(measure, rng):
     other = two.astype(float)
     other[:15] = -1
     np.testing.assert_allclose(measure(one, other, sample_weight=weights), expected)
-    counted = measure(hidden, two, sample_weight=weights, unseen="cluster")
+    counted = measure(hidden, two, sample_weight=weights, missing="cluster")
     named = np.where(hidden == -1, 7, hidden)
     np.testing.assert_allclose(counted, measure(named, two, sample_weight=weights))
 
@@ -48,8 +48,8 @@ def test_memberships_beside_labels_with_gaps(rng):
 
 
 def test_what_cannot_be_compared_is_named():
-    with pytest.raises(ValueError, match="unseen must be one of"):
-        metrics.rand_index([0, 1], [0, 1], unseen="drop")
-    with pytest.raises(ValueError, match="no object is seen by both"):
+    with pytest.raises(ValueError, match="missing must be one of"):
+        metrics.rand_index([0, 1], [0, 1], missing="drop")
+    with pytest.raises(ValueError, match="no object has a label in both"):
         metrics.rand_index([-1, 1], [0, -1])
     assert metrics.adjusted_rand_index([0, 0, 1, 1, -1], [1, 1, 0, 0, 0]) == 1.0
