@@ -267,14 +267,13 @@ class FeatureEvidence:
         if self.mixtures.members is not None:
             self.mixtures._fit_members(self.points, rng, self.mass)
             return
-        n_axes = self.mixtures._n_axes(self.points.shape[0])
-        self.axes = fit_axes(self.points, n_axes, self.mass)
+        self.axes = fit_axes(self.points, self.mixtures.n_axes, self.mass)
         self.stock = Stock.of(self.points, self.axes, self.mass)
         self.seeds = rng.integers(2**63, size=self.mixtures.n_members)
         self.cell_seed, self.family_seed, seed = (int(s) for s in rng.integers(2**31, size=3))
         self.graph_seed, self.graph = seed, None
         many = self.points.shape[0] >= TUNING.fewest_in_graph
-        if many and self.points.shape[1] > n_axes and not self.alone:
+        if many and self.points.shape[1] > self.mixtures.n_axes and not self.alone:
             self.graph = self._graph(1)
 
     def kinds(self, k: int | None) -> dict[str, Any]:

@@ -44,9 +44,8 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     n_clusters : int, (low, high) or None
         Number of components of a mixture, or a range to draw it from; None means from sqrt(s)/2 to
         sqrt(s) for s fitted objects.
-    n_axes : int or None
-        Number of principal axes to use if there are more features. None means sqrt(s)/2 for s
-        fitted objects, at most 20: a component then has two or more objects for every axis.
+    n_axes : int
+        Largest number of principal axes, and of those at most sqrt(s)/2 for s fitted objects.
     max_objects : int
         Largest size of the sample that all mixtures are fitted to.
     members : list of estimators or None
@@ -104,7 +103,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         n_members=TUNING.n_mixtures,
         *,
         n_clusters=None,
-        n_axes=None,
+        n_axes=20,
         max_objects=5000,
         members=None,
         random_state=None,
@@ -133,7 +132,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         -------
         self
         """
-        for name in ("n_members", "max_objects"):
+        for name in ("n_members", "n_axes", "max_objects"):
             check_number(getattr(self, name), name, low=1, integer=True)
         X = check_observed(self, X, reset=True)
         refuse_subnormal(X, "X")
@@ -143,7 +142,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if self.members is not None:
             self._fit_members(points, rng, mass)
         else:
-            axes = fit_axes(points, self._n_axes(points.shape[0]), mass)
+            axes = fit_axes(points, self.n_axes, mass)
             seeds = rng.integers(2**63, size=self.n_members)
             self._fit_stock(Stock.of(points, axes, mass), axes, seeds)
         return self
@@ -183,12 +182,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._fitted = [i for i, each in enumerate(results) if not isinstance(each, Failure)]
         kept, self.failures_ = sound(results, "mixtures" if self.members is None else "members")
         return kept
-
-    def _n_axes(self, n: int) -> int:
-        """Largest number of axes for a sample of ``n`` objects."""
-        if self.n_axes is None:
-            return min(TUNING.n_axes, max(2, math.isqrt(n) // 2))
-        return int(check_number(self.n_axes, "n_axes", low=1, integer=True))
 
     def _range(self, n: int) -> tuple[int, int]:
         """Smallest and largest number of components of a mixture of ``n`` objects."""
