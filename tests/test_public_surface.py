@@ -151,10 +151,10 @@ def test_predictions_take_only_objects_by_position(kind):
 
 
 def test_jobs_are_counted_only_where_whole_fits_run_side_by_side():
-    modules = {name_of: importlib.import_module(f"sfumato.{name_of}") for name_of in MODULES}
+    modules = {each: importlib.import_module(f"sfumato.{each}") for each in MODULES}
     counting = {
-        f"{name_of}.{name}"
-        for name_of, module in modules.items()
+        f"{each}.{name}"
+        for each, module in modules.items()
         for name in module.__all__
         if callable(thing := getattr(module, name)) and "*n_jobs=None" in _names(thing)
     }

@@ -9,9 +9,9 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / ".ci" / "figures.py"
 LIMITS = {
-    "lines of Python": 41_278,
+    "lines of Python": 41_313,
     "files of Python": 177,
-    "lines of Cython": 4_988,
+    "lines of Cython": 5_000,
     "constants": 133,
 }
 

@@ -6,7 +6,9 @@ import json
 import numpy as np
 import pytest
 
+from sfumato import EvidenceAccumulation
 from sfumato.cli import main
+from sfumato.metrics import adjusted_rand_index
 
 
 @pytest.fixture
@@ -47,3 +49,25 @@ def test_new_objects_at_another_level(nested, capsys):
     assert labels[0] == labels[2] != labels[1]
     assert main(["predict", "r", "new.csv", "--clusters", "99"]) == 2
     assert "n_clusters" in capsys.readouterr().err
+
+
+def test_the_slider_of_a_report_shows_the_levels_of_the_model(tmp_path, monkeypatch, drawn):
+    """Hard clusters of labelings do not overlap: only the labelings say which belong together."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    fine = np.repeat(np.arange(9), 20)
+    L = np.stack([np.where(rng.random(180) < 0.7, fine, fine // 3 + 10) for _ in range(9)], axis=1)
+    names = ",".join("abcdefghi")
+    np.savetxt("l.csv", L, fmt="%d", delimiter=",", header=names, comments="")
+    assert main(["consensus", "l.csv", "-k", "9", "--out", "r", "-q"]) == 0
+    page = (tmp_path / "r/report.html").read_text()
+    held = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    finest = np.array(held["memberships"]) / 1000
+    model = EvidenceAccumulation(9, ensemble="precomputed", random_state=0).fit(L)
+    for level in held["levels"]:
+        k = len(level["clusters"])
+        found = (finest @ np.eye(k)[level["parents"]]).argmax(axis=1)
+        assert adjusted_rand_index(model.at(k).argmax(axis=1), found) > 0.99
+    shown = next(level for level in held["levels"] if len(level["clusters"]) == 3)
+    found = (finest @ np.eye(3)[shown["parents"]]).argmax(axis=1)
+    assert adjusted_rand_index(fine // 3, found) > 0.99

@@ -118,6 +118,8 @@ def test_any_pair_is_compared_and_the_map_coloured_by_any_column(browser):
     pick += "s.dispatchEvent(new Event('change', {bubbles: true}))"
     browser.run(pick, "[data-level='3'] .other", "2")
     assert browser.run(first) != before
+    barred = "return document.querySelector(\"[data-level='3'] .one option[value='2']\").disabled"
+    assert browser.run(barred)  # a cluster is not compared with itself
     assert browser.run(first).split()[0] in ("size", "kind", "<i>weight")
     drawn = "return document.querySelector('canvas').toDataURL()"
     still = browser.run(drawn)

@@ -160,8 +160,10 @@ def _pictures(
     """What the report needs besides memberships; small for any number of objects."""
     history = np.asarray(estimator.history_, dtype=float)
     held: dict[str, Any] = {
-        "history": history.tolist() if history.ndim == 1 and np.isfinite(history).all() else None
+        "history": history.tolist() if history.ndim == 1 and np.isfinite(history).all() else None,
+        "merges": [place.tolist() for place in estimator._coarser()],
     }
+    noise = getattr(estimator, "noise_cluster", None) is not None
     if not request.is_matrix and not request.labels:
         shown, coordinates, axes = report.plane(table.values, columns=table.columns)
         values = table.values if table.original is None else table.original
@@ -174,7 +176,8 @@ def _pictures(
                 U,
                 columns=table.columns,
                 shown=shown,
-                noise_cluster=getattr(estimator, "noise_cluster", None) is not None,
+                noise_cluster=noise,
+                levels=report.levels_of(None, U, noise, held["merges"]),
             ),
         }
     evidence, some = _similarity(request, estimator, table)

@@ -279,16 +279,18 @@ def _condition(name: str, hot: bool, low: float, high: float) -> str:
 
 
 def levels_of(
-    model: Any, U: np.ndarray, noise: bool, most: int = 30
+    model: Any, U: np.ndarray, noise: bool, merges: Any = None, most: int = 30
 ) -> tuple[np.ndarray, list[Level]]:
     """Memberships (n, F) at the finest level shown, and the levels from coarse to fine.
 
-    The levels of a fitted model are used; for memberships alone, clusters are merged.
+    The levels of a fitted model are used; for memberships alone, the given ``merges`` of their
+    clusters, or those by their overlap.
     """
     if hasattr(type(model), "levels_"):
         found = list(model.levels_)
     else:
-        maps = merged(U.T @ U, noise=noise)
+        given = merged(U.T @ U, noise=noise) if merges is None else merges
+        maps = [np.asarray(place) for place in given]
         found = [Level(int(m.max()) + 1, np.nan, False, tuple(m.tolist())) for m in reversed(maps)]
     k = U.shape[1]
     found = [

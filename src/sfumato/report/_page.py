@@ -41,6 +41,7 @@ class Facts(NamedTuple):
     metrics: Mapping[str, Any] | None = None  # measures by name
     made: Mapping[str, Any] | None = None  # parameters, versions, seed
     class_title: str = "class"  # meaning of the known classes
+    merges: Any = None  # cluster of each cluster when k, k - 1, ... are left, as the model merges
 
 
 def facts_of(model: Any) -> Facts:

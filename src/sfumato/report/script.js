@@ -386,7 +386,12 @@
   colour.addEventListener("change", () => { tint(); repaint(); });
 
   function pair(card) {
-    const [a, b] = [".one", ".other"].map((name) => Number(card.querySelector(name).value));
+    const [one, other] = [".one", ".other"].map((name) => card.querySelector(name));
+    // A cluster is not compared with itself.
+    for (const [list, taken] of [[one, other], [other, one]]) {
+      [...list.options].forEach((each) => { each.disabled = each.value === taken.value; });
+    }
+    const [a, b] = [Number(one.value), Number(other.value)];
     const angle = (share) => 2 * Math.asin(Math.sqrt(Math.max(0, Math.min(1, share))));
     const apart = (each) => {
       const gap = Math.abs(each.means[a] - each.means[b]);

@@ -78,10 +78,9 @@ class Tuning(NamedTuple):
     # long clusters are chains of short steps (c).
     soft_regularization: float = 0.02
     hard_regularization: float = 0.001
-    # Divided by the root of the number of objects: mean score that data without clusters rarely
-    # exceed. Set on 168 normal, uniform, exponential and t clouds (50 to 1000 objects, 2 to 8
-    # dimensions), 5 % of which exceed it.
-    noise: float = 2.3
+    # Over the root of the number of objects: median score that noise rarely exceeds; 4 % do of 168
+    # normal, uniform, exponential and t clouds (50 to 1000 objects, 2 to 8 dimensions) that set it
+    noise: float = 2.0
     # Of the misfit in the score of a number (c, and on 33 real tables): half of that in
     # ``engine.numbers``, since the information falls with the misfit too.
     penalty: float = 5.0

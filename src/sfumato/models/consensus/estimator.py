@@ -51,8 +51,8 @@ class EvidenceAccumulation(FittedConsensus):
         k-th eigenvalue of the normalised co-association, reduced by the misfit of k clusters. For
         features it is multiplied by the information of the memberships, as the mean over small
         mixtures, k-means partitions and the neighbour graph; for labelings by the mean adjusted
-        Rand index between clusters and labelings. If no score is above noise, the answer is one
-        cluster. The fit is the same as with ``n_clusters=k``.
+        Rand index between clusters and labelings. If the median over the kinds is not above noise,
+        the answer is one cluster. The fit is the same as with ``n_clusters=k``.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
         Source of the evidence. None makes several kinds from features: small Gaussian mixtures,
         fine connected k-means partitions, and mixtures of about ``n_clusters`` Gaussians. The
@@ -284,12 +284,11 @@ class EvidenceAccumulation(FittedConsensus):
         features = None if self._precomputed() else plain_features(X)
         if features is not None and has_few(features):
             return number_of_few(features, mass)
-        first = float(self.scores_.max())
-        if len(numbers) and first < level:
+        if len(numbers) and (typical := float(np.median(scores[best]))) < level:
             warn(
-                f"no number of clusters stands out: the best score, {first:.2f} for "
-                f"{best} clusters, is in the range of noise (up to {level:.2f}); one "
-                "cluster is the answer"
+                f"no number of clusters stands out: the score of the best, {best} clusters, is "
+                f"{typical:.2f} (median over kinds of evidence), in the range of noise (up to "
+                f"{level:.2f}); one cluster is the answer"
             )
             return 1
         return best
