@@ -67,5 +67,5 @@ evidence = [
 ]
 figure, axis = plt.subplots(figsize=(5, 3))
 axis.plot(ks, evidence, marker="o")
-axis.set(xlabel="clusters", ylabel="log evidence")
+axis.set(xlabel="clusters", ylabel="log marginal likelihood")
 figure.tight_layout()

@@ -97,7 +97,7 @@ class DirichletProcessMixture(Clusterer):
     n_clusters_posterior_ : array
         Probability of 0, 1, 2, ... clusters.
     objective_, history_ : float, array
-        Lower bound of the log evidence (variational), or largest log joint so far (sampler).
+        Lower bound of the log marginal likelihood (variational); largest log joint (sampler).
     labels_, n_iter_, converged_
         As in every estimator.
     weights_ : array of shape (n_clusters,)
