@@ -391,6 +391,11 @@ def test_long_indices_are_shortened():
     )
 
 
+def with_nat(dates):
+    dates[3] = np.datetime64("NaT")
+    return dates
+
+
 def with_gap(values, gap):
     values = np.asarray(values).astype(object)
     values[3] = gap
@@ -405,13 +410,26 @@ def with_gap(values, gap):
         with_gap(FLOWERS[1], None),
         with_gap(NAMES, None).tolist(),
         with_gap(NAMES, np.nan).tolist(),
-        np.where(FLOWERS[1] == 1, np.nan, 0.0),
-        np.where(FLOWERS[1] == 1, np.datetime64("NaT", "D"), np.datetime64("2020-01-01")),
+        np.where(FLOWERS[1] == 1, np.nan, FLOWERS[1]),
+        with_nat(np.datetime64("2020-01-01") + FLOWERS[1]),
     ],
 )
-def test_missing_classes_are_named(y):
-    with pytest.raises(ValueError, match=r"y has missing classes \(\d+ of 50\): drop those rows"):
-        model_of().fit(FLOWERS[0], y)
+def test_missing_classes_are_unlabelled(y):
+    X = FLOWERS[0]
+    values = list(y)
+    known = np.array([value is not None and value == value for value in values])
+    assert 0 < known.sum() < 50
+    model = model_of().fit(X, y)
+    alone = model_of().fit(X[known], np.array(values, dtype=getattr(y, "dtype", object))[known])
+    np.testing.assert_array_equal(model.classes_, alone.classes_)
+    np.testing.assert_allclose(model.cluster_centers_, alone.cluster_centers_, atol=1e-6)
+    assert model.table_.sum() == pytest.approx(known.sum())
+
+
+@pytest.mark.parametrize("gap", [-1, "-1", "", None, np.nan])
+def test_among_strings_every_mark_of_other_models_means_unlabelled(gap):
+    y = with_gap(NAMES, gap).tolist()
+    assert model_of().fit(FLOWERS[0], y).classes_.tolist() == sorted(set(NAMES))
 
 
 @pytest.mark.parametrize("kind", ["string", "Int64", "boolean", "category"])
@@ -421,8 +439,7 @@ def test_classes_of_pandas(kind):
     y = pandas.Series({"Int64": c, "boolean": c == 1}.get(kind, NAMES)).astype(kind)
     assert np.isfinite(model_of().fit(X, y).memberships_).all()
     y[3] = pandas.NA
-    with pytest.raises(ValueError, match="y has missing classes"):
-        model_of().fit(X, y)
+    assert model_of().fit(X, y).table_.sum() == pytest.approx(y.notna().sum())
 
 
 @pytest.mark.parametrize(
@@ -471,7 +488,6 @@ def test_a_class_for_each_object_is_weak_evidence():
 @pytest.mark.parametrize(
     "classes, message",
     [
-        ([0, None, 1, 2], "classes has missing classes"),
         ([0, "a"], "classes mixes strings"),
         ([], "classes is empty"),
         (["a", "b"], "not fitted: \\[0, 1, 2\\]"),
@@ -661,7 +677,7 @@ def test_minus_one_is_unlabelled():
 
 def test_unlabelled_objects_only_are_refused():
     X, c = blobs()
-    with pytest.raises(ValueError, match="unlabelled, everywhere"):
+    with pytest.raises(ValueError, match="-1 or missing everywhere"):
         DiscriminativeClustering(2).fit(X, np.full(len(c), -1))
     y = np.where(np.arange(len(c)) < 20, c, -1)
     with pytest.raises(ValueError, match="wherever sample_weight is positive"):

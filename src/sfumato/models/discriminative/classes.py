@@ -18,7 +18,7 @@ from ...array.warn import warn
 
 def class_rows(y: ArrayLike | None, n: int, classes: Any = None) -> tuple[Any, np.ndarray]:
     """Class distributions (n, classes), sparse and one-hot for labels, and the classes (given, or
-    the sorted labels). Objects labelled -1 have a stored zero and no weight.
+    the sorted labels). Objects without a class have a stored zero and no weight.
     """
     if y is None:
         raise ValueError(
@@ -33,34 +33,41 @@ def class_rows(y: ArrayLike | None, n: int, classes: Any = None) -> tuple[Any, n
         )
     if y.ndim == 2 and y.shape[1] > 1:
         return _distributions(y, classes)
-    y = _labels(y.ravel(), "y")
+    y = y.ravel()
     labelled = _labelled(y)
     if not labelled.any():
-        raise ValueError("y is -1, unlabelled, everywhere: give the class of some objects")
-    codes = np.zeros(n, dtype=np.intp)
+        raise ValueError("y is -1 or missing everywhere: give the class of some objects")
+    y, codes = _labels(y[labelled], "y"), np.zeros(n, dtype=np.intp)
     if classes is None:
-        classes, codes[labelled] = np.unique(y[labelled], return_inverse=True)
+        classes, codes[labelled] = np.unique(y, return_inverse=True)
         if len(classes) == 1 and not labelled.all():
             warn(
                 f"every object that is labelled is of class {classes[0]!r}, since -1 means "
                 "unlabelled: if it is a class, number the classes 0, 1, ..."
             )
     else:
-        codes[labelled] = _codes(y[labelled], classes)
+        codes[labelled] = _codes(y, classes)
     ones = labelled.astype(np.float64)
     return sp.csr_array((ones, codes, np.arange(n + 1)), shape=(n, len(classes))), classes
 
 
 def _labelled(y: np.ndarray) -> np.ndarray:
-    """Mask (n,) of the labels that are classes; -1 means unlabelled."""
-    return np.asarray(y != -1, dtype=bool) if y.dtype.kind in "iuf" else np.ones(len(y), dtype=bool)
+    """Mask (n,) of the labels that are classes: -1, "-1", the empty string, None, NaN, NaT and NA
+    mean unlabelled.
+    """
+    if y.dtype.kind == "O":
+        return np.array([not _is_missing(value) for value in y.tolist()], dtype=bool)
+    if y.dtype.kind == "U":
+        return ~np.isin(y, ("-1", ""))
+    known = y == y
+    return known & (y != -1) if y.dtype.kind in "iuf" else known
 
 
 def known_classes(classes: ArrayLike) -> np.ndarray:
     """All classes that will ever occur, sorted."""
     classes = list(classes) if isinstance(classes, (set, frozenset)) else classes
-    found = np.unique(_labels(_as_array(classes, "classes").ravel(), "classes"))
-    found = found[_labelled(found)]
+    given = _as_array(classes, "classes").ravel()
+    found = np.unique(_labels(given[_labelled(given)], "classes"))
     if not len(found):
         raise ValueError("classes is empty: list every class that will come, or leave it out")
     return found
@@ -120,7 +127,7 @@ def _as_array(y: Any, name: str) -> np.ndarray:
 
 
 def _labels(y: np.ndarray, name: str) -> np.ndarray:
-    """Labels that can be sorted: whole numbers, strings or dates; missing labels are refused."""
+    """Labels, none of them missing, that can be sorted: whole numbers, strings or dates."""
     if y.dtype.kind not in "OfMm":
         if y.dtype.kind not in "biuU":
             raise TypeError(
@@ -128,14 +135,7 @@ def _labels(y: np.ndarray, name: str) -> np.ndarray:
                 f"{name}.astype(str)"
             )
         return y
-    objects = y.dtype.kind == "O"
-    missing = np.array([_is_missing(value) for value in y.tolist()]) if objects else y != y
-    if missing.any():
-        raise ValueError(
-            f"{name} has missing classes ({np.count_nonzero(missing)} of {len(missing)}): drop "
-            "those rows"
-        )
-    y = _plain(y, name) if objects else y
+    y = _plain(y, name) if y.dtype.kind == "O" else y
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError(f"{name} contains infinity, which is no class: drop those rows")
     if y.dtype.kind == "f" and np.any(y != np.floor(y)):
@@ -165,10 +165,12 @@ def _plain(y: np.ndarray, name: str) -> np.ndarray:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, NaT or the NA of pandas (whose comparisons are ambiguous)."""
+    """Whether a label means unlabelled; comparisons with the NA of pandas are ambiguous."""
+    if isinstance(value, str):
+        return value in ("", "-1")
     if value is None or type(value).__name__ == "NAType":
         return True
-    return not isinstance(value, str) and np.ndim(value) == 0 and bool(value != value)
+    return np.ndim(value) == 0 and bool(value != value or value == -1)
 
 
 def _codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
