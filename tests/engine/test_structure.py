@@ -18,7 +18,7 @@ from sfumato import (
     SpectralClustering,
 )
 from sfumato.datasets import make_block_similarity, make_gaussians, make_labelings
-from sfumato.engine.structure import PREFIX, Structure, assess, warn_about_structure
+from sfumato.engine.structure import LEVEL, PREFIX, Structure, assess, warn_about_structure
 from sfumato.memberships import one_hot
 from sfumato.similarity import coassociation
 
@@ -78,8 +78,10 @@ def test_similarities(form):
         estimator = model(3, similarity="precomputed", random_state=0)
         assert heard(estimator, form(blocks.evidence)) == []
         assert estimator.structure_.supported
+        assert estimator.structure_.p_value < LEVEL
         heard(estimator, form(random))
         assert not estimator.structure_.supported
+        assert estimator.structure_.p_value > LEVEL
         assert estimator.structure_.statistic > estimator.structure_.threshold
 
 
