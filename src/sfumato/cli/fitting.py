@@ -72,7 +72,7 @@ def _claimed(request: Request) -> Any:
         raise InputError(
             f"--out: '{plain(request.out, 200)}' already exists: give the name of a new folder"
         )
-    check_checkpoint(_beside(request.out), wanted=request.resume or request.force)
+    check_checkpoint(_checkpoint_of(request.out), wanted=request.resume or request.force)
     return Output(request.out, check_target, force=request.force)
 
 
@@ -145,14 +145,14 @@ def _checkpoint(
     parameters = {key: repr(value) for key, value in sorted(estimator.get_params().items())}
     asked = [request.model, parameters, list(request.roles), request.scale]
     return Checkpoint(
-        _beside(request.out),
+        _checkpoint_of(request.out),
         json.dumps([__version__, *asked, table.digest]),
         token=output.token,
         warn=lambda text: terminal.remark(f"warning: {text}"),
     )
 
 
-def _beside(out: Path) -> Path:
+def _checkpoint_of(out: Path) -> Path:
     return out.with_name(f"{out.name}.checkpoint")
 
 

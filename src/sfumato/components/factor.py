@@ -98,10 +98,10 @@ class Expected(NamedTuple):
 def expect(X: np.ndarray, at: Ready) -> Expected:
     """Densities and expected factors of the observed values of a block of rows (b, d)."""
     k, _, q = at.state.loadings.shape
-    holes = np.isnan(X)
-    complete = not holes.any()
-    seen = np.ones((1, X.shape[1])) if complete else (~holes).astype(np.float64)
-    Y = X if complete else np.where(holes, 0.0, X)
+    missing = np.isnan(X)
+    complete = not missing.any()
+    seen = np.ones((1, X.shape[1])) if complete else (~missing).astype(np.float64)
+    Y = X if complete else np.where(missing, 0.0, X)
     M = np.eye(q) + np.moveaxis((seen @ at.outer).reshape(-1, k, q, q), 1, 0)
     C = np.linalg.inv(M)
     P = np.moveaxis((Y @ at.A - seen @ at.shift).reshape(-1, k, q), 1, 0)

@@ -58,13 +58,13 @@ def few_scores(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
     if largest < 2 or len(S) < 3:
         return np.zeros(1)
     low, high = S.min(axis=0), S.max(axis=0)
-    below, clustered = _beside(S, largest, lambda rng: rng.uniform(low, high, S.shape))
-    if not clustered or not _beside(S, largest, _skewed_clouds(S))[1]:
+    below, clustered = _against_draws(S, largest, lambda rng: rng.uniform(low, high, S.shape))
+    if not clustered or not _against_draws(S, largest, _skewed_clouds(S))[1]:
         return np.zeros(1)
     return np.append(0.0, np.diff(below, prepend=0.0))
 
 
-def _beside(
+def _against_draws(
     S: np.ndarray, largest: int, draw: Callable[[np.random.Generator], np.ndarray]
 ) -> tuple[np.ndarray, bool]:
     """Difference of log W to that of drawn clouds, and whether it exceeds 95 of 100 of them."""

@@ -81,14 +81,14 @@ class Linked(NamedTuple):
         first = of_unit[ends[:, 0]] < 0  # the pulled end; either one if both labels are known
         here, there = np.where(first, *ends.T), np.where(first, *ends.T[::-1])
         known_end = of_unit[there] >= 0
-        told = (here[known_end], of_unit[there[known_end]], pull[known_end])
+        fixed = (here[known_end], of_unit[there[known_end]], pull[known_end])
         matrix = symmetric(ends[~known_end], pull[~known_end], None, of_unit.size)
         _, piece = connected_components(matrix, directed=False)
         order = np.argsort(piece, kind="stable")
         pieces = np.split(order, np.flatnonzero(np.diff(piece[order])) + 1)
         pieces = [units for units in pieces if units.size > 1]
         each = [(units, _dense(matrix, units)) for units in pieces]
-        units = native("linked").Units(of_unit, told, each, MOST_STATES)
+        units = native("linked").Units(of_unit, fixed, each, MOST_STATES)
         return cls(rows, unit, of_unit, matrix, pieces, units)
 
     def of_units(self, values: np.ndarray) -> np.ndarray:
@@ -218,10 +218,10 @@ def keep_links(known: Known, U: np.ndarray) -> np.ndarray:
     labels = np.full(len(V), -1)
     if known.labels is not None:
         labels[unit] = known.labels
-    for units, beside in _broken_pieces(known, unit, V.argmax(axis=1)):
-        found = colouring(np.log(np.maximum(V[units], LEAST)), beside, labels[units])
+    for units, adjacent in _broken_pieces(known, unit, V.argmax(axis=1)):
+        found = colouring(np.log(np.maximum(V[units], LEAST)), adjacent, labels[units])
         if found is not None:
-            V[units] = _given_neighbours(V[units], beside, found)
+            V[units] = _given_neighbours(V[units], adjacent, found)
     return U if (V[unit] == U).all() else V[unit]
 
 
@@ -246,11 +246,11 @@ def _broken_pieces(
 
 
 def colouring(
-    preference: np.ndarray, beside: list[np.ndarray], labels: np.ndarray
+    preference: np.ndarray, adjacent: list[np.ndarray], labels: np.ndarray
 ) -> np.ndarray | None:
     """Labels (s,) under which neighbours differ, with a large sum of ``preference`` (s, k).
 
-    ``beside`` holds the neighbours of every unit; ``labels`` (s,) are known labels or -1. None if
+    ``adjacent`` holds the neighbours of every unit; ``labels`` (s,) are known labels or -1. None if
     there is no solution or the search gave up.
     """
     preference = preference.copy()
@@ -258,15 +258,15 @@ def colouring(
     kept = preference[known, labels[known]]
     preference[known] = -np.inf
     preference[known, labels[known]] = np.maximum(kept, np.log(LEAST))
-    z = _first(preference, beside)
+    z = _first(preference, adjacent)
     if z is None:
         return None
-    while _exchange(z, preference, beside):
+    while _exchange(z, preference, adjacent):
         pass
     return z
 
 
-def _first(preference: np.ndarray, beside: list[np.ndarray]) -> np.ndarray | None:
+def _first(preference: np.ndarray, adjacent: list[np.ndarray]) -> np.ndarray | None:
     """Labels by backtracking, always taking the unit with the fewest possible labels."""
     s, k = preference.shape
     ranked = np.argsort(-preference, axis=1, kind="stable")
@@ -281,14 +281,14 @@ def _first(preference: np.ndarray, beside: list[np.ndarray]) -> np.ndarray | Non
             place += 1
         if place < k:
             z[a] = ranked[a, place]
-            taken[beside[a], z[a]] += 1
+            taken[adjacent[a], z[a]] += 1
             stack.append((a, place))
             if len(stack) == s:
                 return z
             a, place = _next(z, taken, margin), 0
         elif stack:
             a, place = stack.pop()
-            taken[beside[a], z[a]] -= 1
+            taken[adjacent[a], z[a]] -= 1
             z[a], place = -1, place + 1
         else:
             return None
@@ -303,14 +303,14 @@ def _next(z: np.ndarray, taken: np.ndarray, margin: np.ndarray) -> int:
     return int(few[np.argmax(margin[few])])
 
 
-def _exchange(z: np.ndarray, preference: np.ndarray, beside: list[np.ndarray]) -> bool:
+def _exchange(z: np.ndarray, preference: np.ndarray, adjacent: list[np.ndarray]) -> bool:
     """Whether exchanging labels along a chain raised the preference; changes ``z`` in place."""
     raised = False
     for a in range(len(z)):
         for label in np.argsort(-preference[a], kind="stable"):
             if label == z[a]:
                 break  # the other end of a chain may still need the rest
-            chain = _chain(a, int(label), z, beside)
+            chain = _chain(a, int(label), z, adjacent)
             other = np.where(z[chain] == label, z[a], label)
             gain = preference[chain, other].sum() - preference[chain, z[chain]].sum()
             if gain > 1e-9:
@@ -320,21 +320,21 @@ def _exchange(z: np.ndarray, preference: np.ndarray, beside: list[np.ndarray]) -
     return raised
 
 
-def _chain(a: int, label: int, z: np.ndarray, beside: list[np.ndarray]) -> np.ndarray:
+def _chain(a: int, label: int, z: np.ndarray, adjacent: list[np.ndarray]) -> np.ndarray:
     """Units with the label of ``a`` or ``label`` that are connected to it through such units."""
     pair, seen, waiting = (z[a], label), {a}, [a]
     while waiting:
-        for b in beside[waiting.pop()].tolist():
+        for b in adjacent[waiting.pop()].tolist():
             if b not in seen and z[b] in pair:
                 seen.add(b)
                 waiting.append(b)
     return np.fromiter(seen, dtype=np.intp)
 
 
-def _given_neighbours(V: np.ndarray, beside: list[np.ndarray], z: np.ndarray) -> np.ndarray:
+def _given_neighbours(V: np.ndarray, adjacent: list[np.ndarray], z: np.ndarray) -> np.ndarray:
     """Memberships without the labels of the neighbours, normalised."""
     V = V.copy()
-    for a, near in enumerate(beside):
+    for a, near in enumerate(adjacent):
         V[a, z[near]] = 0.0
     # The label gets all: in a tie, if it is known, or if the neighbours leave nothing else.
     other = (V.argmax(axis=1) != z) | (V.sum(axis=1) < LEAST)

@@ -105,7 +105,7 @@ def written_number(cell: str, decimal: str = ".") -> Written | None:
     found = _BODY.fullmatch(cell.strip())
     if found is None or (cell.strip().endswith(")") != (found["minus"] == "(")):
         return None
-    digits = _bare_digits(found["digits"].strip(), decimal)
+    digits = _digits_of(found["digits"].strip(), decimal)
     if digits is None:
         return None
     value = float(digits + (found["power"] or ""))
@@ -113,7 +113,7 @@ def written_number(cell: str, decimal: str = ".") -> Written | None:
     return Written(-value if negative else value, found["after"] or found["before"] or "")
 
 
-def _bare_digits(digits: str, decimal: str) -> str | None:
+def _digits_of(digits: str, decimal: str) -> str | None:
     """Digits with a decimal point and without thousands separators."""
     digits = _SPACES.sub("", digits)
     if re.search(r"[^\d.,]", digits):

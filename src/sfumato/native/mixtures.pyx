@@ -203,7 +203,7 @@ cdef void _softmax(
             row[i] = <real> (row[i] * total[i])
 
 
-cdef class Holes:
+cdef class Incomplete:
     """Objects with missing values, by patterns, and components, as in ``em.Partial``.
 
     ``Q`` (k, d, d) and ``linear`` (k, d) are precisions and precisions times means, ``Y`` (m, d)
@@ -243,9 +243,9 @@ cdef class Holes:
             raise ValueError(f"L must be ({self.k}, {len(self.Y)})")
         for p in range(self.starts.shape[0] - 1):
             with nogil:
-                self.h = self._n_open(p)
+                self.h = self._n_unknown(p)
                 for j in range(self.k):
-                    log_root = self._open(p, j)
+                    log_root = self._prepare_unknown(p, j)
                     for i in range(self.starts[p], self.starts[p + 1]):
                         self._solve(i)
                         total = 0.0
@@ -265,7 +265,7 @@ cdef class Holes:
             raise ValueError(f"share must be ({self.k}, {len(self.Y)})")
         for p in range(self.starts.shape[0] - 1):
             with nogil:
-                self.h = self._n_open(p)
+                self.h = self._n_unknown(p)
                 for j in range(self.k):
                     self._add(p, j, weights, total)
             if p % 64 == 0:
@@ -283,7 +283,7 @@ cdef class Holes:
             mass += share[j, i]
         if not mass >= LEAST:
             return
-        self._open(p, j)
+        self._prepare_unknown(p, j)
         for a in range(self.h):
             for c in range(d):
                 self.root[a, c] = 0.0
@@ -307,7 +307,7 @@ cdef class Holes:
                 for e in range(c, d):
                     total[j, 1 + c, 1 + e] += mass * self.root[a, c] * self.root[a, e]
 
-    cdef Py_ssize_t _n_open(self, Py_ssize_t p) noexcept nogil:
+    cdef Py_ssize_t _n_unknown(self, Py_ssize_t p) noexcept nogil:
         """Number of rows of F before the rows of zeros at the end."""
         cdef Py_ssize_t h = self.r, c
         while h > 0:
@@ -317,7 +317,7 @@ cdef class Holes:
             h -= 1
         return 0
 
-    cdef double _open(self, Py_ssize_t p, Py_ssize_t j) noexcept nogil:
+    cdef double _prepare_unknown(self, Py_ssize_t p, Py_ssize_t j) noexcept nogil:
         """Compute F (Q - I), F times ``linear``, and the inverse Cholesky factor of K; returns
         -log|K| / 2.
         """

@@ -24,7 +24,7 @@ from scipy.spatial import cKDTree
 
 from ..array.arrays import asarray_like, namespace
 from ..array.types import Weights
-from .missing import Background, Gaps, one_gaussian
+from .missing import Background, Missing, one_gaussian
 
 # Multiple of the median spread. Columns with a larger spread are taken to have another unit; then
 # columns are scaled before principal axes are chosen
@@ -52,7 +52,7 @@ class Axes(NamedTuple):
         """Whitened principal coordinates (n, q) of rows; expectations if values are missing."""
         return self.seen(X)[0]
 
-    def seen(self, X: Any) -> tuple[Any, Gaps | None]:
+    def seen(self, X: Any) -> tuple[Any, Missing | None]:
         """The same coordinates, and a description of missing values (None if there are none)."""
         if sp.issparse(X):
             if self.shift is None:
@@ -70,11 +70,11 @@ class Axes(NamedTuple):
                 f"{MOST_FEATURES} features, got {centred.shape[1]}: drop or fill in what is missing"
             )
         holed = np.isnan(centred).any(axis=1)
-        filled, gaps = self.background.complete(centred[holed], self.projection)
+        filled, missing = self.background.complete(centred[holed], self.projection)
         Y[holed] = filled @ self.projection - self.offset
         pattern = np.full(len(Y), -1)
-        pattern[holed] = gaps.pattern
-        return Y, gaps._replace(pattern=pattern)
+        pattern[holed] = missing.pattern
+        return Y, missing._replace(pattern=pattern)
 
 
 def by_radius(Y: np.ndarray) -> np.ndarray:

@@ -132,7 +132,7 @@ class Independent(NamedTuple):
         return weights @ filled, weights @ (filled * filled) + unknown * self.variances
 
 
-class Gaps(NamedTuple):
+class Missing(NamedTuple):
     """The unknown part of coordinates y (n, q): y = E[y] + F't with a standard normal t.
 
     ``pattern`` (n,) is -1 for complete objects; ``spreads`` (P, r, q) holds F of each pattern.
@@ -141,10 +141,10 @@ class Gaps(NamedTuple):
     pattern: np.ndarray
     spreads: np.ndarray
 
-    def take(self, rows: np.ndarray) -> Gaps | None:
+    def take(self, rows: np.ndarray) -> Missing | None:
         """The selected objects; None if nothing is missing from them."""
         pattern = self.pattern[rows]
-        return Gaps(pattern, self.spreads) if (pattern >= 0).any() else None
+        return Missing(pattern, self.spreads) if (pattern >= 0).any() else None
 
 
 class Background(NamedTuple):
@@ -153,7 +153,7 @@ class Background(NamedTuple):
     unit: np.ndarray
     covariance: np.ndarray
 
-    def complete(self, centred: np.ndarray, projection: np.ndarray) -> tuple[np.ndarray, Gaps]:
+    def complete(self, centred: np.ndarray, projection: np.ndarray) -> tuple[np.ndarray, Missing]:
         """Centred objects (n, p) with missing values (NaN) replaced by expectations, and the
         unknown part of their coordinates under ``projection`` (p, q).
         """
@@ -174,7 +174,7 @@ class Background(NamedTuple):
             values = np.where(values**2 > SMALLEST_VARIANCE, np.minimum(values, 1.0), 0.0)
             spreads[rows, : values.shape[1]] = values[:, :, None] * directions
         pattern = np.where(missing.any(axis=1), which.ravel(), -1)
-        return filled * self.unit, Gaps(pattern, spreads)
+        return filled * self.unit, Missing(pattern, spreads)
 
 
 def _precision(covariance: np.ndarray) -> np.ndarray:

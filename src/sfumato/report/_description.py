@@ -59,9 +59,9 @@ def describe(
     finest, others = levels_of(None, U, noise_cluster) if levels is None else levels
     return {
         "columns": names,
-        **_told(table, U, found, best),
+        **_of_one_level(table, U, found, best),
         "levels": {
-            str(level.n_clusters): _told(table, V, profiles(table, V), best)
+            str(level.n_clusters): _of_one_level(table, V, profiles(table, V), best)
             for level in others
             if level.n_clusters != U.shape[1]
             for V in [regroup(finest, level.parents)]
@@ -72,7 +72,7 @@ def describe(
     }
 
 
-def _told(
+def _of_one_level(
     table: Sequence[Column], U: np.ndarray, found: Sequence[Any], best: Sequence[Column]
 ) -> dict[str, Any]:
     """Descriptions of the clusters of one level."""

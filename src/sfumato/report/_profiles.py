@@ -255,13 +255,13 @@ def _phrase(part: ColumnProfile) -> str:
         days = [shown_mean(value, "date") for value in (part.value, part.overall)]
         when = "late" if high else "early"
         return "" if days[0] == days[1] else f"{very}{when} {column} ({' against '.join(days)})"
-    shown = _told_apart(part.value, part.overall)
+    shown = _with_digits(part.value, part.overall)
     if shown is None:
         return ""
     return f"{very}{'high' if high else 'low'} {column} ({' against '.join(shown)} overall)"
 
 
-def _told_apart(*values: float) -> list[str] | None:
+def _with_digits(*values: float) -> list[str] | None:
     """Numbers with as many digits as they need to differ; None if six are not enough.
 
     Numbers below 1e-5 of the largest count as zero.

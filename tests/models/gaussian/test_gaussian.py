@@ -156,7 +156,7 @@ def test_a_weight_equals_copies(covariance_type, holes):
     np.testing.assert_allclose(
         np.repeat(weighted.memberships_, weights, axis=0), copied.memberships_, atol=atol
     )
-    assert weighted.bic(data, weights) == pytest.approx(
+    assert weighted.bic(data, sample_weight=weights) == pytest.approx(
         copied.bic(np.repeat(data, weights, axis=0))
     )
 

@@ -43,7 +43,7 @@ from ...engine.component import Fit
 from ...engine.search import Objects, Plan, choose, fit_all
 from ...numerics import distances, families, seeding
 from ...numerics.axes import Axes, by_radius
-from ...numerics.missing import Gaps
+from ...numerics.missing import Missing
 from .ensemble import Failure
 
 MAX_STEPS = 60  # members need to be different rather than converged; TOLERANCE is per object
@@ -102,14 +102,14 @@ class Partial(NamedTuple):
     mass: Weights
 
     @classmethod
-    def of(cls, Y: np.ndarray, gaps: Gaps, mass: Weights) -> tuple[Partial, np.ndarray]:
+    def of(cls, Y: np.ndarray, missing: Missing, mass: Weights) -> tuple[Partial, np.ndarray]:
         """The objects with missing values, and their indices."""
-        rows = np.flatnonzero(gaps.pattern >= 0)
-        rows = rows[np.argsort(gaps.pattern[rows], kind="stable")]
-        used, counts = np.unique(gaps.pattern[rows], return_counts=True)
+        rows = np.flatnonzero(missing.pattern >= 0)
+        rows = rows[np.argsort(missing.pattern[rows], kind="stable")]
+        used, counts = np.unique(missing.pattern[rows], return_counts=True)
         starts = np.concatenate([[0], np.cumsum(counts)])
         own = None if mass is None else mass[rows]
-        spreads = np.ascontiguousarray(gaps.spreads[used])
+        spreads = np.ascontiguousarray(missing.spreads[used])
         return cls(np.ascontiguousarray(Y[rows]), starts, spreads, own), rows
 
     def logits(self, rows: np.ndarray) -> np.ndarray:
@@ -128,7 +128,7 @@ class Partial(NamedTuple):
     def native(self, rows: np.ndarray) -> Any:
         """Native loops over these objects, for components with coefficients ``rows``."""
         Q, linear = _natural(rows, self.Y.shape[1])
-        return native("mixtures").Holes(Q, linear, self.Y, self.starts, self.spreads)
+        return native("mixtures").Incomplete(Q, linear, self.Y, self.starts, self.spreads)
 
     def expected(self, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """Expected coordinates (m, d) of each object under its component ``chosen`` (m,)."""
@@ -154,13 +154,13 @@ class Mixtures(NamedTuple):
     offsets: np.ndarray
     n_axes: int
 
-    def posteriors(self, Y: Any, gaps: Gaps | None = None) -> Any:
-        """Posteriors (K, n) of all components for ``Y`` (n, d); ``gaps`` are missing values."""
+    def posteriors(self, Y: Any, missing: Missing | None = None) -> Any:
+        """Posteriors (K, n) of all components for ``Y`` (n, d); ``missing`` are missing values."""
         columns = np.ascontiguousarray(Y.T) if is_numpy(Y) else Y.T
         logits = asarray_like(self.rows, Y) @ distances.features(columns, "full")
-        if gaps is not None:
+        if missing is not None:
             # So far computed at expected coordinates; now corrected to the observed values.
-            partial, where = Partial.of(Y, gaps, None)
+            partial, where = Partial.of(Y, missing, None)
             L = np.ascontiguousarray(logits[:, where])
             partial.native(self.rows).correct(L)
             logits[:, where] = L
@@ -172,14 +172,14 @@ class Mixtures(NamedTuple):
         return namespace(logits).concat(parts)
 
     def guesses(
-        self, Y: np.ndarray, gaps: Gaps, n_guesses: int
+        self, Y: np.ndarray, missing: Missing, n_guesses: int
     ) -> tuple[np.ndarray, Iterator[np.ndarray]]:
         """Objects with missing values, and several guesses (m, d) of their coordinates.
 
         Each guess is the expectation under one component, drawn by its posterior in one mixture;
         mixtures are used in turn. Equal objects get equal guesses.
         """
-        partial, where = Partial.of(Y, gaps, None)
+        partial, where = Partial.of(Y, missing, None)
 
         def guess(number: int) -> np.ndarray:
             member = number % (len(self.offsets) - 1)
@@ -203,13 +203,13 @@ class Seen(NamedTuple):
     partial: Partial | None = None
 
     @classmethod
-    def of(cls, Y: np.ndarray, mass: Weights, gaps: Gaps | None) -> Seen:
+    def of(cls, Y: np.ndarray, mass: Weights, missing: Missing | None) -> Seen:
         """Objects with coordinates (n, d), weights (n,) and a description of missing values."""
         Z = distances.features(np.ascontiguousarray(Y.T), "full")
-        if gaps is None:
+        if missing is None:
             return cls(Z, mass)
-        partial, _ = Partial.of(Y, gaps, mass)
-        rest = np.flatnonzero(gaps.pattern < 0)
+        partial, _ = Partial.of(Y, missing, mass)
+        rest = np.flatnonzero(missing.pattern < 0)
         own = None if mass is None else mass[rest]
         return cls(Z, mass, cls(np.ascontiguousarray(Z[:, rest]), own), partial)
 
@@ -283,21 +283,21 @@ class Stock(NamedTuple):
     Y: np.ndarray
     R: np.ndarray
     mass: Weights
-    gaps: Gaps | None = None
+    missing: Missing | None = None
 
     @classmethod
     def of(cls, points: Array, axes: Axes, mass: Weights) -> Stock:
         """Objects in an order that does not change under linear mixing of the features."""
-        Y, gaps = axes.seen(points)
+        Y, missing = axes.seen(points)
         order = by_radius(Y)
         own = None if mass is None else mass[order]
-        return cls(Y[order], Y[order] @ axes.near, own, None if gaps is None else gaps.take(order))
+        missing = missing and missing.take(order)
+        return cls(Y[order], Y[order] @ axes.near, own, missing)
 
     def take(self, rows: np.ndarray) -> Stock:
         """The selected objects."""
         mass = None if self.mass is None else self.mass[rows]
-        gaps = None if self.gaps is None else self.gaps.take(rows)
-        return Stock(self.Y[rows], self.R[rows], mass, gaps)
+        return Stock(self.Y[rows], self.R[rows], mass, self.missing and self.missing.take(rows))
 
 
 def attempt(stock: Stock, n: int, sizes: tuple[int, int], seed: int) -> Any:
@@ -306,7 +306,7 @@ def attempt(stock: Stock, n: int, sizes: tuple[int, int], seed: int) -> Any:
     own = stock.take(np.sort(rng.permutation(len(stock.Y))[:n]))
     try:
         k = int(rng.integers(sizes[0], sizes[1] + 1))
-        return fit_mixture(Seen.of(own.Y, own.mass, own.gaps), own.R, k, rng)
+        return fit_mixture(Seen.of(own.Y, own.mass, own.missing), own.R, k, rng)
     except (ArithmeticError, np.linalg.LinAlgError) as error:
         return Failure("Gaussian mixture", f"{type(error).__name__}: {error}")
 

@@ -79,10 +79,10 @@ class CellColumns(NamedTuple):
 
     def __call__(self, block: Any) -> sp.csr_array:
         """Columns (b, K), on the host."""
-        Y, gaps = self.axes.seen(block)
+        Y, missing = self.axes.seen(block)
         labels = self.ensemble.transform(Y @ self.axes.near)
-        if gaps is not None:
-            rows, guesses = self.mixtures.members_.guesses(Y, gaps, labels.shape[1])
+        if missing is not None:
+            rows, guesses = self.mixtures.members_.guesses(Y, missing, labels.shape[1])
             for member, guess in enumerate(guesses):
                 labels[rows, member] = self.ensemble._label(guess @ self.axes.near, member)
         offsets, seen = self.offsets, labels >= 0
@@ -327,10 +327,10 @@ class FeatureEvidence:
         complete.
         """
         if "cells" not in self._made:
-            Y, gaps = self.axes.seen(self.points)
+            Y, missing = self.axes.seen(self.points)
             order = by_radius(Y)
-            if gaps is not None:
-                order = order[gaps.pattern[order] < 0]
+            if missing is not None:
+                order = order[missing.pattern[order] < 0]
             self._made["cells"] = None
             if 2 * len(order) >= len(Y):
                 few = order[:: max(1, -(-len(order) // TUNING.most))]
