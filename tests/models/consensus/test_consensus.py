@@ -24,7 +24,7 @@ from sfumato import (
 from sfumato.datasets import make_gaussians
 from sfumato.engine.objects import present_rows
 from sfumato.metrics import adjusted_rand_index, matched_accuracy
-from sfumato.models.consensus import hard, solutions, solvers
+from sfumato.models.consensus import hard, soft, solutions, solvers
 from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
 from sfumato.numerics import simplex
@@ -532,6 +532,15 @@ def test_one_object_with_features_is_one_cluster(ensemble):
     model = EvidenceAccumulation("auto", ensemble=ensemble, random_state=0).fit([[1.0, 2.0]])
     assert model.n_clusters_ == 1
     np.testing.assert_array_equal(model.memberships_, [[1.0]])
+
+
+def test_clusters_that_only_one_kind_of_evidence_sees_are_noise():
+    """The neighbour graph finds communities in the dense corner of a skewed cloud."""
+    X = np.random.default_rng([9000, 6, 3, 700, 11]).exponential(size=(700, 3))
+    with pytest.warns(EvidenceWarning, match="no number of clusters stands out"):
+        model = EvidenceAccumulation(random_state=0).fit(X)
+    assert model.scores_.max() > soft.noise_score(700)  # the mean over the kinds
+    assert model.n_clusters_ == 1
 
 
 @pytest.mark.parametrize("gaps", [False, True])
