@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / ".ci" / "figures.py"
 LIMITS = {
-    "lines of Python": 41_320,
+    "lines of Python": 41_348,
     "files of Python": 177,
     "lines of Cython": 4_988,
     "constants": 133,
