@@ -104,17 +104,17 @@ def mutations(path: Path) -> Iterator[Mutation]:
                 yield Mutation(path, kind, node, f"({ast.unparse(other)})")
 
 
-def drawn(number: int, seed: int, room: str) -> list[Mutation]:
+def drawn(number: int, seed: int, under: str) -> list[Mutation]:
     """Kinds alike often, and of a kind every place alike."""
     rng = random.Random(seed)
     kinds: dict[str, list[Mutation]] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
-        if room in name and not any(part in name for part in LEFT_OUT):
+        if under in name and not any(part in name for part in LEFT_OUT):
             for one in mutations(path):
                 kinds.setdefault(one.kind, []).append(one)
     if not kinds:
-        sys.exit(f"--room {room}: no such file below {SOURCE.relative_to(ROOT)}")
+        sys.exit(f"--under {under}: no such file below {SOURCE.relative_to(ROOT)}")
     found = {}  # a mutation that is drawn twice counts once
     for _ in range(number):
         one = rng.choice(kinds[rng.choice(sorted(kinds))])
@@ -269,7 +269,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--number", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--room", default="", help="part of a path below src/sfumato")
+    parser.add_argument("--under", default="", help="part of a path below src/sfumato")
     parser.add_argument("--jobs", type=int, default=1, help="mutations at the same time")
     parser.add_argument("--seconds", type=float, default=300.0, help="processor time of one")
     parser.add_argument("--reached", type=Path, default=ROOT / "build" / "reached")
@@ -277,7 +277,7 @@ def main() -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
     WORKERS.set_forkserver_preload(LIBRARIES)
-    ones = drawn(given.number, given.seed, given.room)
+    ones = drawn(given.number, given.seed, given.under)
     reached = Reached(given.reached)
     decided, fine, bad = Counter[str](), set[str](), set[str]()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:

@@ -8,8 +8,7 @@ a no: it is left out. Each cluster has a probability of yes for every question, 
 
 # %%
 # A made-up parliament of 435 members: two large parties, a wing of the first that goes its own way
-# on half of the questions, and one vote
-# in sixteen missing.
+# on half of the questions, and one vote in sixteen missing.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -35,8 +34,7 @@ print(f"matched accuracy {metrics.matched_accuracy(group, model.labels_):.3f}")
 
 # %%
 # The opinions of a group: the posterior probability of a yes, with its 90 % interval.
-# ``components_`` is a conjugate object that holds
-# one posterior for every group and question.
+# ``components_`` is a conjugate object that holds one posterior for every group and question.
 figure, ax = plt.subplots(figsize=(9, 3.5), layout="constrained")
 low, high = model.components_.interval(0.9)
 for k in range(model.n_clusters_):

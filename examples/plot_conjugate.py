@@ -8,8 +8,7 @@ a prior, and its posterior is another object of the same class.
 
 # %%
 # Seven successes in ten trials, seen from three priors. The likelihood is the posterior divided by
-# the prior, scaled here to the
-# same area as the densities.
+# the prior, scaled here to the same area as the densities.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -49,8 +48,8 @@ added = prior.update(prior.statistics(readings[:2]) + prior.statistics(readings[
 print(at_once.scale, in_batches.scale, added.scale)
 
 # %%
-# The evidence weighs models: is one mean enough for two groups of measurements? The logarithm of
-# the Bayes factor says.
+# The marginal likelihood compares models: is one mean enough for two groups of measurements? The
+# logarithm of the Bayes factor says.
 one, two = rng.normal(0, 1, 20), rng.normal(1.5, 1, 20)
 factor = (
     prior.log_marginal_likelihood(one)

@@ -36,8 +36,7 @@ print(f"agreement of the chains (1 is perfect): {exact.r_hat_:.2f}")
 
 # %%
 # Memberships of the sampler come from all draws together: two objects share a cluster as far as the
-# draws put them together. Objects
-# between the two touching groups stay undecided.
+# draws put them together. Objects between the two touching groups stay undecided.
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 for ax, model, name in zip(axes, (fast, exact), ("variational", "sampler"), strict=True):
     points = ax.scatter(*X.T, c=model.memberships_.max(axis=1), s=15, vmin=0.5, vmax=1)

@@ -59,7 +59,7 @@ for (left, right), title, labels in zip(
 figure.tight_layout()
 
 # %%
-# How many clusters? The evidence peaks where another cluster no longer explains enough.
+# How many clusters? The marginal likelihood peaks where another cluster no longer explains enough.
 ks = range(2, 7)
 evidence = [
     DiscriminativeClustering(k, n_init=2, random_state=0).fit(X, c).log_marginal_likelihood_
@@ -67,5 +67,5 @@ evidence = [
 ]
 figure, axis = plt.subplots(figsize=(5, 3))
 axis.plot(ks, evidence, marker="o")
-axis.set(xlabel="clusters", ylabel="log evidence")
+axis.set(xlabel="clusters", ylabel="log marginal likelihood")
 figure.tight_layout()

@@ -32,8 +32,7 @@ T[i, i, :] = T[i, :, i] = T[:, i, i] = 0.0
 # %%
 # The chance that three objects fall together, summed over the triples that lie on a line, less what
 # would be expected of clusters of these sizes: a polynomial of degree three. A constant added to
-# the
-# gradient makes its coefficients nonnegative.
+# the gradient makes its coefficients nonnegative.
 def polynomial(U):
     together = np.einsum("ijr,jr->ir", T @ U, U)
     sizes = U.sum(axis=0)

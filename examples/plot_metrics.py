@@ -23,8 +23,7 @@ clusterings = {
 
 # %%
 # Every measure takes labels or memberships on either side. Hardened, the three agree with the truth
-# equally well; as memberships
-# they do not.
+# equally well; as memberships they do not.
 for name, memberships in clusterings.items():
     hard = metrics.adjusted_rand_index(labels, harden(memberships))
     soft = metrics.adjusted_rand_index(labels, memberships)

@@ -68,10 +68,10 @@ def surface() -> dict[str, object]:
     return json.loads(json.dumps({k: v for k, v in found.items() if v != "module"}))
 
 
-def test_every_room_of_the_api_page_is_recorded():
+def test_every_module_of_the_api_page_is_recorded():
     page = Path(__file__).parent.parent / "docs" / "api.md"
-    rooms = set(re.findall(r"currentmodule:: sfumato\.(\w+)", page.read_text(encoding="utf-8")))
-    assert rooms == set(MODULES)
+    modules = set(re.findall(r"currentmodule:: sfumato\.(\w+)", page.read_text(encoding="utf-8")))
+    assert modules == set(MODULES)
 
 
 def test_the_public_surface_is_the_recorded_one():
@@ -151,10 +151,10 @@ def test_predictions_take_only_objects_by_position(kind):
 
 
 def test_jobs_are_counted_only_where_whole_fits_run_side_by_side():
-    rooms = {room: importlib.import_module(f"sfumato.{room}") for room in MODULES}
+    modules = {each: importlib.import_module(f"sfumato.{each}") for each in MODULES}
     counting = {
-        f"{room}.{name}"
-        for room, module in rooms.items()
+        f"{each}.{name}"
+        for each, module in modules.items()
         for name in module.__all__
         if callable(thing := getattr(module, name)) and "*n_jobs=None" in _names(thing)
     }

@@ -9,9 +9,9 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / ".ci" / "figures.py"
 LIMITS = {
-    "lines of Python": 41_348,
+    "lines of Python": 41_341,
     "files of Python": 177,
-    "lines of Cython": 4_988,
+    "lines of Cython": 5_000,
     "constants": 133,
 }
 

@@ -74,7 +74,7 @@ def test_a_tenth_of_the_budget_is_left_for_what_is_not_counted(monkeypatch, size
 
 def test_cgroup_limits_count(monkeypatch):
     monkeypatch.delenv("SFUMATO_MEMORY_BUDGET", raising=False)
-    monkeypatch.setattr(validation, "_cgroup_room", lambda: [12345])
+    monkeypatch.setattr(validation, "_cgroup_left", lambda: [12345])
     assert validation.memory_budget() == 12345
 
 
@@ -90,7 +90,7 @@ def test_limits_of_cgroups_above_count_and_cached_files_do_not(tmp_path):
         (folder / "memory.max").write_text(f"{limit}\n")
         (folder / "memory.current").write_text(f"{usage}\n")
         (folder / "memory.stat").write_text(f"anon 5\nfile {files}\nshmem 50\n")
-    assert validation._cgroup_room(tmp_path, tmp_path / "own") == [1000 - 900 + 700 - 50]
+    assert validation._cgroup_left(tmp_path, tmp_path / "own") == [1000 - 900 + 700 - 50]
 
 
 def test_an_outline_is_known_without_reading():

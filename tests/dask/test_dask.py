@@ -461,5 +461,5 @@ def test_the_check_of_features_finds_their_extremes_and_holes(client, data):
     X = data[0].copy()
     X[::50, 1] = np.nan
     features = check_features(GaussianMixture(2), da.from_array(X, chunks=(170, 3)), True, True)
-    assert features.has_holes
+    assert features.has_missing
     np.testing.assert_array_equal(features.extremes, [np.nanmin(X, axis=0), np.nanmax(X, axis=0)])

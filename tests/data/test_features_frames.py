@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato import EvidenceAccumulation, FuzzyCMeans, GaussianMixture, SpectralClustering
-from sfumato.data.features import held_by, refuse_strange
+from sfumato.data.features import held_by, refuse_non_numbers
 
 pd = pytest.importorskip("pandas")
 N = 30
@@ -46,7 +46,7 @@ def test_polars_columns_are_named():
     pl = pytest.importorskip("polars")
     for column, words in ((STRANGE["dates"], "dates"), ([[1]] * N, "lists")):
         with pytest.raises(TypeError, match=f"column 'strange' holds {words}"):
-            refuse_strange(pl.DataFrame({"a": np.ones(N), "strange": column}), "X", "a model")
+            refuse_non_numbers(pl.DataFrame({"a": np.ones(N), "strange": column}), "X", "a model")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_polars_columns_are_named():
     [np.arange(N), ["u"] * N, [True] * N, [None] * N, pd.Categorical(["u"] * N), [1 + 2j] * N],
 )
 def test_numbers_and_words_pass(column):
-    refuse_strange(frame(column), "X", "a model")
+    refuse_non_numbers(frame(column), "X", "a model")
 
 
 def test_types_of_other_libraries():

@@ -27,7 +27,7 @@ from sfumato.memberships import predict_strongest, sizes
 from sfumato.metrics import fuzzy_silhouette, rand_index, xie_beni
 from sfumato.numerics import simplex
 from sfumato.numerics.distances import Coordinates
-from sfumato.numerics.holes import Patterns
+from sfumato.numerics.missing import Patterns
 from sfumato.numerics.operators import normalized_operator
 from sfumato.plot import block_means
 from sfumato.plot import similarity as similarity_plot

@@ -169,6 +169,8 @@ def test_calibration_of_the_true_posterior():
     curve = metrics.calibration_curve(simulated.labels, simulated.memberships, interval=0.95)
     assert curve.error < 0.03
     assert np.mean((curve.low <= curve.predicted) & (curve.predicted <= curve.high)) >= 0.7
+    below, above = curve.observed - curve.low, curve.high - curve.observed
+    assert 0.5 < below.mean() / above.mean() < 2  # both ends leave out as much
     sure = metrics.calibration_curve(simulated.labels, one_hot(harden(simulated.memberships)))
     assert sure.error > 5 * curve.error
     sampled = metrics.calibration_curve(simulated.labels, simulated.memberships, n_pairs=100_000)

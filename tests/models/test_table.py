@@ -44,8 +44,6 @@ class ToyCMeans(InductiveClusterer):
         self.n_init = n_init
         self.random_state = random_state
 
-    n_jobs = 1
-
     def _check_parameters(self):
         super()._check_parameters()
         check_number(self.n_clusters, "n_clusters", low=1, integer=True)

@@ -11,8 +11,8 @@ from sfumato.numerics.axes import fit_axes
 @pytest.mark.parametrize("n_axes", [3, 8])
 def test_weighted_objects_are_white_whatever_the_size_of_the_weights(mean, n_axes):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(80, 5)) @ rng.normal(size=(5, 5)) + 3.0
-    weights = rng.random(80) + 0.1
+    X = rng.normal(size=(100, 5)) @ rng.normal(size=(5, 5)) + 3.0
+    weights = rng.random(100) + 0.1
     weights *= mean / weights.mean()
     Y = fit_axes(X, n_axes, weights)(X)
     q, share = min(n_axes, 5), weights / weights.sum()
@@ -55,10 +55,16 @@ def test_a_column_with_more_than_ten_times_the_spread_is_in_another_unit(holes):
     assert np.abs(products(8.0) - apart).max() > 0.1
 
 
+@pytest.mark.parametrize(("n", "q"), [(10, 2), (100, 5), (400, 10), (10_000, 12)])
+def test_few_objects_have_fewer_axes(n, q):
+    X = np.random.default_rng(0).normal(size=(n, 12))
+    assert fit_axes(X, 20).projection.shape == (12, q)
+
+
 @pytest.mark.parametrize(("noise", "q"), [(5e-4, 1), (5e-3, 15)])
 def test_with_holes_directions_of_a_ten_millionth_of_the_variance_are_left_out(noise, q):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 1)) + noise * rng.normal(size=(200, 15))
+    X = rng.normal(size=(900, 1)) + noise * rng.normal(size=(900, 15))
     X[0, 0] = np.nan
     relative = np.linalg.eigvalsh(np.corrcoef(X[1:].T))[:-1] / 15.0
     assert (relative < 1e-7).all() if q == 1 else (relative > 1e-7).all()

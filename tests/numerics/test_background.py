@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.numerics import holes
+from sfumato.numerics import missing
 
 
 def slow_gaussian(X, weights, n_steps=200):
@@ -31,7 +31,7 @@ def test_the_likeliest_gaussian(weighted):
     X = rng.normal(size=(40, 3)) @ rng.normal(size=(3, 3)) * [1.0, 10.0, 0.1] + 5
     X[rng.random(X.shape) < 0.2] = np.nan
     weights = rng.uniform(0.5, 2.0, size=40) if weighted else None
-    mean, unit, covariance = holes.one_gaussian(X, weights)
+    mean, unit, covariance = missing.one_gaussian(X, weights)
     own = np.ones(40) if weights is None else weights
     expected = slow_gaussian(X, own)
     assert np.allclose(mean, expected[0], rtol=1e-4)
@@ -43,7 +43,7 @@ def test_completion_is_the_conditional_expectation():
     A = rng.normal(size=(4, 4))
     S = A @ A.T
     unit = np.sqrt(np.diag(S))
-    background = holes.Background(unit, S / np.outer(unit, unit))
+    background = missing.Background(unit, S / np.outer(unit, unit))
     x = rng.multivariate_normal(np.zeros(4), S, size=6)
     x[0, [1, 3]] = np.nan
     x[1, :] = np.nan
@@ -67,6 +67,6 @@ def test_a_feature_that_repeats_another_fills_its_holes():
     x = rng.normal(size=50)
     X = np.stack([x, 2 * x + 1, rng.normal(size=50)], axis=1)
     X[3, 0] = np.nan
-    mean, unit, covariance = holes.one_gaussian(X, None)
-    filled, _ = holes.Background(unit, covariance).complete(X - mean, np.eye(3))
+    mean, unit, covariance = missing.one_gaussian(X, None)
+    filled, _ = missing.Background(unit, covariance).complete(X - mean, np.eye(3))
     assert filled[3, 0] + mean[0] == pytest.approx(x[3], abs=1e-3)

@@ -262,10 +262,10 @@ def test_labels_that_a_table_does_not_know_count_as_unseen():
 
 def test_gaps_are_those_of_partitions_that_count():
     labels = labelings(0)
-    assert not kernel.has_gaps(kernel.encode(labels))
+    assert not kernel.has_missing(kernel.encode(labels))
     labels[3, 2] = -1
-    assert kernel.has_gaps(kernel.encode(labels))
-    assert not kernel.has_gaps(kernel.encode(labels, np.array([1.0, 1, 0, 1, 1, 1])))
+    assert kernel.has_missing(kernel.encode(labels))
+    assert not kernel.has_missing(kernel.encode(labels, np.array([1.0, 1, 0, 1, 1, 1])))
 
 
 def test_independent_partitions_reach_the_chance_level():

@@ -161,7 +161,7 @@ class Rows:
         both = view if first is None else lambda block: view(first(block))
         return Rows(self.X, *self.columns, n_jobs=self.n_jobs, view=both)
 
-    def beside(self, *columns: Any) -> Rows:
+    def with_columns(self, *columns: Any) -> Rows:
         """The same rows with other columns; kept blocks stay kept."""
         rows = Rows(self.X, *columns, n_jobs=self.n_jobs, view=self.view)
         rows._made, rows.stack = self._made, self.stack
@@ -183,7 +183,7 @@ class Rows:
         n_bytes = self.shape[0] * first.shape[1] * first.dtype.itemsize
         if n_bytes > budget_for(n_bytes) // 4:
             return self
-        kept = self.beside(*self.columns)
+        kept = self.with_columns(*self.columns)
         size = self.slices[0].stop
         shape = self.shape[0] // size, first.shape[1], size
         whole = kept.stack = np.empty(shape, dtype=first.dtype)
@@ -249,9 +249,9 @@ class Rows:
         return rows.toarray() if sp.issparse(rows) else rows
 
 
-def has_holes(rows: Rows) -> bool:
+def has_missing(rows: Rows) -> bool:
     """Whether any value is missing (NaN)."""
-    known: bool | None = getattr(rows.X, "has_holes", None)
+    known: bool | None = getattr(rows.X, "has_missing", None)
     if known is not None:
         return known
     if not is_numpy(rows.X) or sp.issparse(rows.X):

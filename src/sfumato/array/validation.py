@@ -106,11 +106,11 @@ def check_weights(sample_weight: ArrayLike | None, X: Any, *, any_size: bool = F
             f"sample_weight must hold one weight for each of the {n} objects, got shape "
             f"{weights.shape}"
         )
-    strange = np.flatnonzero(~np.isfinite(weights))
-    if strange.size:
+    refused = np.flatnonzero(~np.isfinite(weights))
+    if refused.size:
         raise ValueError(
-            f"sample_weight must hold finite numbers, got {weights[strange[0]]} for row "
-            f"{strange[0]}: give such objects weight 0, or leave them out"
+            f"sample_weight must hold finite numbers, got {weights[refused[0]]} for row "
+            f"{refused[0]}: give such objects weight 0, or leave them out"
         )
     if not weights.any():
         raise ValueError(
@@ -215,7 +215,7 @@ def memory_budget() -> int:
         raise ValueError(
             f"SFUMATO_MEMORY_BUDGET must be a number of bytes such as 2e9, got {override[:40]!r}"
         )
-    limits = [_available(), _address_room(), *_cgroup_room()]
+    limits = [_available(), _address_space_left(), *_cgroup_left()]
     return max(0, int(min((limit for limit in limits if limit is not None), default=2**62)))
 
 
@@ -293,7 +293,7 @@ def _available() -> int | None:
         return None
 
 
-def _address_room() -> int | None:
+def _address_space_left() -> int | None:
     """Bytes that ``ulimit -v`` leaves to this process."""
     try:
         import resource
@@ -306,11 +306,11 @@ def _address_room() -> int | None:
         return None
 
 
-def _cgroup_room(
+def _cgroup_left(
     root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> list[int]:
     """Bytes left by each memory cgroup (version 2, then 1) of this process and its parents."""
-    room = []
+    left_in_groups = []
     for controller, limit, usage, cached in (
         ("", "memory.max", "memory.current", "file"),
         ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache"),
@@ -320,10 +320,10 @@ def _cgroup_room(
                 allowed = (folder / limit).read_text().strip()
                 if allowed != "max":
                     used = int((folder / usage).read_text()) - _reclaimable(folder, cached)
-                    room.append(int(allowed) - used)
+                    left_in_groups.append(int(allowed) - used)
             except (OSError, ValueError):
                 continue
-    return room
+    return left_in_groups
 
 
 def _cgroups(root: Path, own: Path, controller: str) -> list[Path]:

@@ -22,7 +22,7 @@ from ..io.columns import NO_WORD, Column, encoded_names
 from ..io.columns import TUNING as READING
 from ..io.columns import encode as encode_columns
 from ..io.reading import quoted
-from ..numerics.holes import Marginal, Patterns
+from ..numerics.missing import Marginal, Patterns
 from .options import Request
 from .terminal import Terminal
 

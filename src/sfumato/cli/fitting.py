@@ -56,7 +56,7 @@ def fit(asked: Request) -> None:
         if request.clusters is None:  # needs the model class, imported only now
             clusters = parse_clusters(None, request.model)
         request = replace(request, clusters="auto" if clusters is None else str(clusters))
-        estimator = make(request.model, clusters, **request.told)
+        estimator = make(request.model, clusters, **request.model_settings)
         table = on_one_scale(table, request, estimator, terminal)
         fit_and_write(request, estimator, table, terminal, output)
 
@@ -381,7 +381,7 @@ def _chosen(
     asked: Request, candidates: range | None, criterion: str, terminal: Terminal
 ) -> tuple[Any, float | None]:
     asked, table = _read(asked, terminal)
-    estimator = make(asked.model, None, **asked.told)
+    estimator = make(asked.model, None, **asked.model_settings)
     table = on_one_scale(table, asked, estimator, terminal)
     prepare(estimator, table, asked.model, asked.labels)
     choice, _ = _search(estimator, table, asked.model, candidates, criterion, terminal)

@@ -145,7 +145,7 @@ class Request:
     checkpoints: bool = True  # whether the fit may take long enough to be worth resuming
 
     @property
-    def told(self) -> dict[str, Any]:
+    def model_settings(self) -> dict[str, Any]:
         """Settings passed to the model."""
         return {"seed": self.seed, "similarity": self.similarity, "settings": self.settings}
 

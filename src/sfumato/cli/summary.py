@@ -47,9 +47,9 @@ def summarize(
     levels = estimator.levels_ if request.levels else ()
     agreed = agreement_of_resamples(estimator, table, request.seed)
     judged = verdict(estimator, stability=agreed, automatic=request.clusters == "auto")
-    if told := explained_by_one(table, np.asarray(estimator.labels_)):
+    if one_column := explained_by_one(table, np.asarray(estimator.labels_)):
         kind = "note" if judged.kind == "good" else judged.kind
-        judged = judged._replace(kind=kind, text=f"{judged.text} But {told[0]}.")
+        judged = judged._replace(kind=kind, text=f"{judged.text} But {one_column[0]}.")
     parameters = {
         key: value if isinstance(value, str | int | float | None) else repr(value)
         for key, value in estimator.get_params(deep=False).items()

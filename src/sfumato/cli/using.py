@@ -196,9 +196,9 @@ def inspect(file: str, as_json: bool, **reading: Any) -> None:
         facts = {"kind": "result folder", **{key: summary.get(key) for key in wanted}}
         facts["data"] = summary["input"]["name"]
     elif file != "-" and path.is_file() and archive_holds(path, "schema.json"):
-        strange = untrusted(path)
-        facts = {"kind": "saved model", "types from outside": ", ".join(strange) or "none"}
-        facts["would be loaded"] = not strange
+        foreign = untrusted(path)
+        facts = {"kind": "saved model", "types from outside": ", ".join(foreign) or "none"}
+        facts["would be loaded"] = not foreign
     else:
         facts = _data(file, Roles(mixed=True, **reading))
     rows = [[key, str(value)] for key, value in facts.items()]

@@ -75,12 +75,11 @@ def ready(state: State) -> Ready:
     """Quantities of a state needed in a pass."""
     _, means, L, noise = (np.swapaxes(part, 0, 1) if part.ndim > 1 else part for part in state)
     A = L / noise[:, :, None]
-    flat = (
-        part.reshape(len(L), -1)
-        for part in (A, A * means[:, :, None], L[:, :, :, None] * A[:, :, None, :])
-    )
-    pull = means / noise
-    return Ready(state, *flat, 1.0 / noise, pull, np.log(noise) + LOG_2PI + means * pull)
+    outer = (L[:, :, :, None] * A[:, :, None, :]).reshape(len(L), -1)
+    shift = (A * means[:, :, None]).reshape(len(L), -1)
+    A, pull = A.reshape(len(L), -1), means / noise
+    level = np.log(noise) + LOG_2PI + means * pull
+    return Ready(state, A, shift, outer, 1.0 / noise, pull, level)
 
 
 class Expected(NamedTuple):

@@ -256,8 +256,8 @@ class Gaussian(Component):
 
     def rows(self, X: Array, *columns: Any) -> Rows:
         rows, kind = Rows(X, *columns, view=self.view), self.kind
-        room = X.shape[0] * distances.width(self.n_features, kind) <= MOST_KEPT and is_numpy(X)
-        if self.apart or (kind == "full" and not room):
+        fits = X.shape[0] * distances.width(self.n_features, kind) <= MOST_KEPT and is_numpy(X)
+        if self.apart or (kind == "full" and not fits):
             return rows
         return rows.through(lambda block: distances.features(block.T, kind).T)
 

@@ -1,7 +1,7 @@
 """Expected sums for normal clusters with missing values or known measurement errors.
 
 With missing values, the density of an object is that of its observed values (Ghahramani and Jordan
-1994), and expectations replace the missing ones (``numerics.holes``). Errors with known covariance
+1994), and expectations replace missing values (``numerics.missing``). Errors with known covariance
 S_i (extreme deconvolution, Bovy, Hogg and Roweis 2011) widen the density of an object, and the
 expectations are those of the object without its error:
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from ..array.types import ArrayLike, Weights
 from ..numerics import distances, families
-from ..numerics.holes import Independent, Marginal, Patterns
+from ..numerics.missing import Independent, Marginal, Patterns
 from . import kernel
 from .kernel import LOG_2PI, State, Stats
 

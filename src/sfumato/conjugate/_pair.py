@@ -1,6 +1,6 @@
-"""What every conjugate pair shares: immutable parameters, checked data, posterior and evidence.
+"""What every conjugate pair shares: immutable parameters, checked data and posterior.
 
-    log evidence = log Z(posterior) - log Z(prior) + sum of weight * log h(x)
+    log marginal likelihood = log Z(posterior) - log Z(prior) + sum of weight * log h(x)
 
 where Z is the integral of the unnormalised prior and h the parameter-free factor of the likelihood.
 """
@@ -224,7 +224,7 @@ class ConjugatePair(ABC):
             return _require_finite(self._log_predictive(data, weight), "log_predictive")
 
     def _log_predictive(self, data: np.ndarray, weight: np.ndarray) -> Any:
-        """Evidence of checked observations, each taken as a separate data set."""
+        """Log probabilities of checked observations, each taken as a separate data set."""
         each = type(self)(
             **{
                 name: np.expand_dims(value, np.ndim(value) - self._event.get(name, 0))

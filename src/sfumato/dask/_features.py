@@ -201,7 +201,7 @@ class Features:
     most = 2**28  # bytes of features that a task may hold when it gets several blocks
     # found by the check, so that no later pass needs to find them
     extremes: np.ndarray | None = None  # smallest and largest value (2, p)
-    has_holes: bool | None = None
+    has_missing: bool | None = None
 
     def __init__(self, X: da.Array) -> None:
         X = check_array(X, "X")
@@ -303,9 +303,9 @@ def check_features(estimator: Estimator, X: da.Array, reset: bool, missing: bool
     ]
     low, high, gaps = zip(*facts, strict=True)
     features.extremes = np.stack([np.fmin.reduce(low), np.fmax.reduce(high)])
-    features.has_holes = any(gaps)
+    features.has_missing = any(gaps)
     largest = np.fmax.reduce(np.abs(features.extremes), None, initial=0.0)
-    if np.isinf(largest) or (features.has_holes and not missing):
+    if np.isinf(largest) or (features.has_missing and not missing):
         raise ValueError("X contains NaN or infinity: drop or impute those rows")
     if largest > float(np.finfo(features.dtype).max) ** 0.5 / (10.0 * X.shape[1]):
         raise ValueError("X has values whose squares overflow: change units, e.g. X / X.max()")

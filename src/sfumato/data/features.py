@@ -40,7 +40,7 @@ def check_features(
     refuse_spread(estimator, X)
     if hasattr(X, "columns") or getattr(getattr(X, "dtype", None), "kind", "f") in "Mm":
         refuse_same_names(X, "X")
-        refuse_strange(X, "X", type(estimator).__name__)
+        refuse_non_numbers(X, "X", type(estimator).__name__)
     foreign = reader(X)
     if foreign is not None:
         return foreign.check_features(estimator, X, reset, missing)
@@ -129,7 +129,7 @@ def check_observed(estimator: Estimator, X: Any, *, reset: bool) -> Any:
 
 
 def refuse_empty_columns(X: Any, names: Sequence[Any] | None = None) -> None:
-    """Refuse features without any value. Most are cleared by looking at the first hundred rows."""
+    """Refuse features without any value. The first hundred rows mostly show that there are none."""
     gone = np.flatnonzero(np.isnan(X[:100]).all(axis=0)) if len(X) else np.empty(0, dtype=int)
     empty = next((column for column in gone if np.isnan(X[:, column]).all()), None)
     if empty is not None:
@@ -184,8 +184,8 @@ def observed_only(fit: _Fit) -> _Fit:
     def wrapped(
         self: Any, X: Any, y: Any = None, *, sample_weight: Any = None, **given: Any
     ) -> Any:
-        told = y is not None or any(value is not None for value in given.values())
-        empty = None if told or type(X) is not np.ndarray else empty_rows(X)
+        constrained = y is not None or any(value is not None for value in given.values())
+        empty = None if constrained or type(X) is not np.ndarray else empty_rows(X)
         if empty is None or empty.all() or np.shape(sample_weight) not in ((), (len(X),)):
             return fit(self, X, y, sample_weight=sample_weight, **given)
         seen = ~empty
@@ -303,7 +303,7 @@ def refuse_same_names(X: Any, name: str) -> None:
     )
 
 
-def refuse_strange(X: Any, name: str, taker: str) -> None:
+def refuse_non_numbers(X: Any, name: str, taker: str) -> None:
     """Refuse dates, lists and the like, in arrays and in data-frame columns."""
     columns: dict[str, Any] = {"": (X.dtype, None)} if isinstance(X, np.ndarray) else {}
     if hasattr(X, "columns") and hasattr(X, "dtypes"):

@@ -113,7 +113,7 @@ class InductiveClusterer(Clusterer):
         if several and hasattr(self, "_fit_automatic"):
             return self._fit_automatic(X, sample_weight)
         self._check_parameters()
-        self._check_room(X)
+        self._check_memory(X)
         rows = self._prepare(X, sample_weight)
         check_n_clusters(self.n_clusters, rows.shape[0])
         self._finish(rows, self._ordered(self._best_run(rows)))

@@ -44,13 +44,6 @@ class Iterative(BaseEstimator):
         check_number(self.max_iter, "max_iter", low=1, integer=True)
         check_number(self.tol, "tol", low=0)
         check_number(self.n_init, "n_init", low=1, integer=True)
-        if getattr(self, "n_jobs", None) is not None:
-            check_number(self.n_jobs, "n_jobs", integer=True)
-            if self.n_jobs == 0:
-                raise ValueError(
-                    "n_jobs must be None (every core), a positive number of threads, or -1, -2, "
-                    "...; got 0"
-                )
 
 
 class Clusterer(
@@ -150,7 +143,7 @@ class Clusterer(
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
 
-    def _check_room(self, X: ArrayLike) -> None:
+    def _check_memory(self, X: ArrayLike) -> None:
         """Refuse a fit that needs more memory than available, and keep the data for the structure
         test.
         """

@@ -164,7 +164,7 @@ class LinkedRows(NamedTuple):
 
     def sum(self, U: np.ndarray, function: Callable[..., Any]) -> Any:
         """Sum over blocks of ``function(block, weights, memberships)``."""
-        return self.rows.beside(self.weights, U).sum(function)
+        return self.rows.with_columns(self.weights, U).sum(function)
 
 
 def free_weights(n: int, weights: Weights, free: Weights) -> np.ndarray:
@@ -336,7 +336,7 @@ def _given_neighbours(V: np.ndarray, beside: list[np.ndarray], z: np.ndarray) ->
     V = V.copy()
     for a, near in enumerate(beside):
         V[a, z[near]] = 0.0
-    # All for the label: it wins ties, may be known, or alone may be left by the neighbours.
+    # The label gets all: in a tie, if it is known, or if the neighbours leave nothing else.
     other = (V.argmax(axis=1) != z) | (V.sum(axis=1) < LEAST)
     V[other] = np.eye(V.shape[1], dtype=V.dtype)[z[other]]
     return V / V.sum(axis=1, keepdims=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..array.arrays import to_numpy
 from ..array.docs import documented
-from ..array.rows import Rows, has_holes, one_blas_thread
+from ..array.rows import Rows, has_missing, one_blas_thread
 from ..array.types import Array, ArrayLike
 from ..array.validation import (
     as_generator,
@@ -146,7 +146,7 @@ class Mixture(Clusterer):
         self._in_batches = in_batches
         self._forget()
         self._check_parameters()
-        self._check_room(X)
+        self._check_memory(X)
         X = self._read(X, reset=True)
         weights = check_weights(sample_weight, X)
         sizes = self._sizes(X, weights)
@@ -250,7 +250,7 @@ class Mixture(Clusterer):
         )
 
     def _posterior(self, X: Array, which: int) -> Any:
-        """Memberships (``which`` 0) or log-densities in data units (1) of checked rows."""
+        """Memberships of checked rows (``which`` 0), or their log-densities in data units (1)."""
         return posterior(X, self._component, self._state, which)
 
     def predict_proba(self, X: Array, *, n_clusters: int | None = None) -> Any:
@@ -366,7 +366,7 @@ class Mixture(Clusterer):
             self._learn(X, y, sample_weight, in_batches=True)
             self._component = self._component.in_batches()
         X = self._read(X, reset=False)
-        if not self._component.missing and has_holes(Rows(X)):
+        if not self._component.missing and has_missing(Rows(X)):
             raise ValueError(
                 "X has missing values (NaN), and the first batch had none: begin with a batch that "
                 "has some"
@@ -386,10 +386,10 @@ class Mixture(Clusterer):
                 "batch that has all labels"
             )
         there = known.labels >= 0
-        strange = there & ~np.isin(y, self._classes)
-        if strange.any():
+        refused = there & ~np.isin(y, self._classes)
+        if refused.any():
             raise ValueError(
-                f"y has the label {np.asarray(y)[strange][0]}, which the first batch had not: "
+                f"y has the label {np.asarray(y)[refused][0]}, which the first batch had not: "
                 "begin with a batch that has all labels"
             )
         labels = np.where(there, np.searchsorted(self._classes, y), -1)
@@ -420,8 +420,8 @@ class Mixture(Clusterer):
 
 
 def posterior(X: Array, component: Component, state: State, which: int, *columns: Any) -> Any:
-    """Memberships (``which`` 0) or log-densities in data units (1) of checked rows."""
-    if not columns and has_holes(Rows(X)):
+    """Memberships of checked rows (``which`` 0), or their log-densities in data units (1)."""
+    if not columns and has_missing(Rows(X)):
         component, state = component.for_missing(state)
     ready = component.ready(state)
 

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator
 
 from ..array.arrays import is_numpy, to_numpy
-from ..array.rows import Rows, has_holes
+from ..array.rows import Rows, has_missing
 from ..array.types import Array, ArrayLike, Weights
 from ..array.validation import check_weights
 from ..numerics.operators import Factored, dtype_of
@@ -233,7 +233,7 @@ def distinct_sample(
             drawn = Rows(X, weights).sample(size, np.random.default_rng(seed))
             points, weights = _on_host(drawn.X), None
     comparable = points
-    if has_holes(Rows(points)):  # NaN is not equal to itself
+    if has_missing(Rows(points)):  # NaN is not equal to itself
         comparable = np.hstack([np.nan_to_num(points), np.isnan(points)])
     objects = objects_of(comparable, weights, least)
     if objects.group is None:

@@ -31,14 +31,14 @@ from .similarity_evidence import (
     Evidence,
     averaged,
     extreme_unit,
-    has_gaps,
+    has_missing,
     in_units,
     measured,
     set_apart,
     shared,
     similarity_of_distances,
     take_rows,
-    without_gaps,
+    zeros_for_missing,
 )
 
 NAMED: dict[str, Callable[..., Any]]
@@ -119,7 +119,7 @@ class SimilarityClusterer(Clusterer):
         pair_weight: ArrayLike | Similarity | None = None,
     ) -> tuple[Evidence, Objects]:
         """The similarity among objects, for any number of clusters, and the object of each row."""
-        self._check_room(X)
+        self._check_memory(X)
         for name in ("_W", "_joint_factor", "_copies"):
             self.__dict__.pop(name, None)
         if self._square():
@@ -333,7 +333,7 @@ class SimilarityClusterer(Clusterer):
                 _check_feature_names(self, X, reset=False)
             if self.similarity == "distance":
                 X = similarity_of_distances(X, self._distance_scales)[0]
-            X = without_gaps(X) if self._weighs_pairs and has_gaps(X) else X
+            X = zeros_for_missing(X) if self._weighs_pairs and has_missing(X) else X
             X = X if self._unit == 1.0 else in_units(X, self._unit)
             return averaged(self._columns, check_rows(X, self.n_features_in_, signed=self._signed))
         X = check_features(self, X, reset=False, missing=self._function() is knn)

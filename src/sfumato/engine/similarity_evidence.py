@@ -95,7 +95,7 @@ def in_units(W: Any, unit: float) -> Any:
     return W / unit if isinstance(W, np.ndarray) or sp.issparse(W) else np.asarray(W) / unit
 
 
-def has_gaps(W: Any) -> bool:
+def has_missing(W: Any) -> bool:
     """Whether a real matrix contains NaN."""
     if sp.issparse(W):
         W = W.tocoo().data if W.format in ("dok", "lil", "dia") else W.data
@@ -114,7 +114,7 @@ def has_gaps(W: Any) -> bool:
     return values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
-def without_gaps(W: Any) -> np.ndarray:
+def zeros_for_missing(W: Any) -> np.ndarray:
     """W with NaN replaced by 0; infinities stay and are refused."""
     W = np.asarray(W)
     return np.where(np.isnan(W), W.dtype.type(0), W)
@@ -125,8 +125,8 @@ def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, A
 
     The weights are None if all are equal.
     """
-    gaps = has_gaps(W)
-    if pair_weight is None and not gaps:
+    incomplete = has_missing(W)
+    if pair_weight is None and not incomplete:
         return W, None
     dense = _dense(W, "W")
     if dense.ndim != 2 or dense.shape[0] != dense.shape[1]:
@@ -147,7 +147,7 @@ def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, A
         )
     # If only one of w_ij and w_ji is measured, it is used for both.
     own = np.where(missing, np.where(missing.T, 0.0, Q.T), np.where(missing.T, Q, (Q + Q.T) / 2))
-    Q, dense = own, without_gaps(np.where(missing, dense.T, dense))
+    Q, dense = own, zeros_for_missing(np.where(missing, dense.T, dense))
     if Q.max() <= 0:
         raise ValueError("no pair is measured: W is NaN, or pair_weight 0, everywhere")
     return dense, Q
@@ -231,10 +231,10 @@ def _pieces(W: np.ndarray) -> np.ndarray:
         front = np.array([start]) if piece[start] < 0 else np.empty(0, dtype=np.intp)
         while front.size:
             piece[front] = start
-            near, open_ = np.zeros(len(W), dtype=bool), piece < 0
-            for row in front if open_.any() else ():
+            near, available = np.zeros(len(W), dtype=bool), piece < 0
+            for row in front if available.any() else ():
                 near |= W[row] != 0
-            front = np.flatnonzero(near & open_)
+            front = np.flatnonzero(near & available)
     return np.unique(piece, return_inverse=True)[1]
 
 

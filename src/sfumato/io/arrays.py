@@ -38,12 +38,12 @@ def _check_header(stream: Any, size: int, source: str) -> tuple[tuple[int, ...],
             f"{source} holds Python objects (a pickle), which can run code when read: save "
             "numbers or text instead"
         )
-    room, declared = size - stream.tell(), math.prod(shape) * dtype.itemsize
-    if declared != room:
+    held, declared = size - stream.tell(), math.prod(shape) * dtype.itemsize
+    if declared != held:
         dimensions = " x ".join(f"{n:,}" for n in shape) or "one number"
         raise InputError(
             f"{source}: the header declares {dimensions} of {dtype} ({declared:,} bytes), but the "
-            f"file holds {room:,} bytes of data"
+            f"file holds {held:,} bytes of data"
         )
     return shape, dtype
 
@@ -158,8 +158,8 @@ def read_matrix_market(path: Path, source: str, roles: Roles) -> Table:
             if dense and symmetry != "general":
                 entries = rows * (rows + 1) // 2 - skew * rows
             # One compressed byte may expand to a thousand.
-            room = path.stat().st_size * 1000 if packed else path.stat().st_size - stream.tell()
-            if entries * (2 if dense else 4) > room + 2:
+            held = path.stat().st_size * 1000 if packed else path.stat().st_size - stream.tell()
+            if entries * (2 if dense else 4) > held + 2:
                 raise InputError(
                     f"{source}: the header declares {entries:,} entries, more than "
                     f"{path.stat().st_size:,} bytes can hold"

@@ -131,11 +131,11 @@ def _bare_digits(digits: str, decimal: str) -> str | None:
 
 def as_day(words: list[str]) -> list[float] | None:
     """Days since 1 January 1970 of dates that are all written the same way; None for other text."""
-    bare, epoch = [word.strip().removesuffix("Z") for word in words], datetime(1970, 1, 1)
+    texts, epoch = [word.strip().removesuffix("Z") for word in words], datetime(1970, 1, 1)
     for clock in ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S"):
         for form in _DATES.split("|"):
             with suppress(ValueError):
-                dates = [datetime.strptime(word, form + clock) for word in bare]
+                dates = [datetime.strptime(word, form + clock) for word in texts]
                 return [(date - epoch).total_seconds() / 86400 for date in dates]
     return None
 
@@ -158,7 +158,7 @@ class Raw(NamedTuple):
     kind: str = ""  # type declared by the file: "yes/no", "date", or ""
     signs: tuple[str, ...] = ()  # percent, currency and unit signs found next to numbers
     # in a column of numbers: the first cell that is not a number, its line, and how many there are
-    strange: tuple[str, int, int] | None = None
+    wrong: tuple[str, int, int] | None = None
 
 
 class Column(NamedTuple):
@@ -188,12 +188,12 @@ class Cells:
         self.blocks: list[np.ndarray] = []  # arrays of floats, or of codes of words
         self.coder: dict[str, int] = {}
         self.signs: dict[str, int] = {}
-        self.strange: list[tuple[str, int]] = []
-        self.odd: list[dict[int, str]] = []  # by block: cells that are not numbers
+        self.wrong: list[tuple[str, int]] = []
+        self.others: list[dict[int, str]] = []  # by block: cells that are not numbers
 
     def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
         """Add the cells of a block, which were read from these lines."""
-        self.odd.append({})
+        self.others.append({})
         with suppress(ValueError):
             points = (with_point(cell, ",") for cell in cells) if self.decimal == "," else cells
             values = np.fromiter(map(float, points), np.float64, len(cells))
@@ -201,14 +201,14 @@ class Cells:
                 self.blocks.append(values)
                 return
         found = [self._value(cell) for cell in cells]
-        odd = [place for place, value in enumerate(found) if value is None]
+        others = [place for place, value in enumerate(found) if value is None]
         present = len(cells) - sum(value is not None and np.isnan(value) for value in found)
-        if self.words and 2 * len(odd) > present:
+        if self.words and 2 * len(others) > present:
             self.blocks.append(self._coded(cells, NO_WORD))
             return
-        self.odd[-1] = {place: cells[place] for place in odd}
-        if odd and not self.strange:
-            self.strange = [(cells[odd[0]], lines[odd[0]])]
+        self.others[-1] = {place: cells[place] for place in others}
+        if others and not self.wrong:
+            self.wrong = [(cells[others[0]], lines[others[0]])]
         self.blocks.append(np.array([np.nan if v is None else v for v in found], dtype=np.float64))
 
     def _coded(self, cells: Sequence[str], absent: frozenset[str]) -> np.ndarray:
@@ -235,19 +235,19 @@ class Cells:
         """The whole column: words if any block is mostly words, otherwise numbers."""
         if all(block.dtype.kind == "f" for block in self.blocks):
             signs = tuple(sign for sign in self.signs if sign)
-            count = sum(map(len, self.odd))
-            strange = (*self.strange[0], count) if count else None
-            return Raw(self.name, np.concatenate(self.blocks), signs=signs, strange=strange)
+            count = sum(map(len, self.others))
+            wrong = (*self.wrong[0], count) if count else None
+            return Raw(self.name, np.concatenate(self.blocks), signs=signs, wrong=wrong)
         codes = [
-            block if block.dtype.kind == "i" else self._recoded(block, odd)
-            for block, odd in zip(self.blocks, self.odd, strict=True)
+            block if block.dtype.kind == "i" else self._recoded(block, others)
+            for block, others in zip(self.blocks, self.others, strict=True)
         ]
         return Raw(self.name, None, list(self.coder), np.concatenate(codes))
 
-    def _recoded(self, values: np.ndarray, odd: dict[int, str]) -> np.ndarray:
+    def _recoded(self, values: np.ndarray, others: dict[int, str]) -> np.ndarray:
         """Codes of numbers in a column that later turned out to hold words."""
         words = ["" if np.isnan(value) else f"{value:.15g}" for value in values]
-        for place, cell in odd.items():
+        for place, cell in others.items():
             words[place] = cell.strip()
         return self._coded(words, frozenset({""}))
 
@@ -257,13 +257,13 @@ class Labels(Cells):
 
     def add(self, cells: Sequence[str], lines: Sequence[int]) -> None:
         """Add the cells of a block."""
-        self.odd.append({})
+        self.others.append({})
         self.blocks.append(self._coded(cells, MISSING | {"-1", "-1.0"}))
 
 
 def no_number(raw: Raw) -> str:
     """Message about the first cell of a column of numbers that is not a number."""
-    cell, line, count = raw.strange or ("", 0, 0)
+    cell, line, count = raw.wrong or ("", 0, 0)
     more = f" (and {count - 1:,} more cells)" if count > 1 else ""
     where = f"line {line}, column '{plain(raw.name, 40)}'"
     return f"{where}: '{plain(cell, 40)}' is not a finite number{more}"
@@ -342,9 +342,9 @@ def _as_known(raw: Raw, how: Mapping[str, Any]) -> Column:
             values, codes = np.unique(raw.numbers, return_inverse=True)
             words = [f"{value:.15g}" for value in values]
         places = np.array([known.get(word, -1) for word in words] + [-1], dtype=np.int32)
-        strange = [word for word in words if word not in known and word != "nan"]
-        note = f"never seen before: {', '.join(plain(word, 20) for word in strange[:5])}"
-        return Column(name, kind, True, note if strange else "", None, places[codes], categories)
+        wrong = [word for word in words if word not in known and word != "nan"]
+        note = f"never seen before: {', '.join(plain(word, 20) for word in wrong[:5])}"
+        return Column(name, kind, True, note if wrong else "", None, places[codes], categories)
     if raw.numbers is None:
         found = _judged(raw, True)
         if found.kind not in (kind, "constant", "empty") or found.numbers is None:
@@ -464,7 +464,7 @@ def _absent(how: Mapping[str, Any], rows: int) -> Column:
 
 def _refuse(raws: Sequence[Raw], columns: Sequence[Column], roles: Roles, source: str) -> None:
     """Raise one error for all columns that cannot be used."""
-    said = [no_number(raw) for raw in raws if raw.strange]
+    said = [no_number(raw) for raw in raws if raw.wrong]
     if roles.reading is not None or roles.keep is not None:
         said += [f"column '{plain(c.name, 40)}': {c.note}" for c in columns if not c.used]
     if said:

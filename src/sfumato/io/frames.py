@@ -64,8 +64,8 @@ def _raw(column: Any, name: str, roles: Roles, pa: Any) -> Raw:
         if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
             values = _floats(column, pa)
             infinite = np.flatnonzero(np.isinf(values)).tolist()
-            strange = ("inf", infinite[0] + 1, len(infinite)) if infinite else None
-            return Raw(name, values, strange=strange)
+            wrong = ("inf", infinite[0] + 1, len(infinite)) if infinite else None
+            return Raw(name, values, wrong=wrong)
     cells = (Labels if roles.labels else Cells)(name, ".")
     words = ["" if cell is None else str(cell) for cell in column.to_pylist()]
     cells.add(words, range(1, len(words) + 1))

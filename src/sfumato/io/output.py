@@ -204,9 +204,9 @@ class Output:
 
     def _kept(self, partial: Path) -> InputError:
         """Error for a name taken during the work; the result is kept under the next free name."""
-        beside = _keep_beside(partial, self.target, 1)
+        kept = _keep_under_free_name(partial, self.target, 1)
         appeared = f"{plain(self.shown, 200)} appeared meanwhile and is left as it is"
-        return InputError(f"{self.option}: {appeared}: the result lies in {plain(beside, 200)}")
+        return InputError(f"{self.option}: {appeared}: the result lies in {plain(kept, 200)}")
 
 
 def _token(name: str) -> str:
@@ -238,7 +238,7 @@ def _clean(target: Path) -> None:
     """Remove unfinished files of a dead run, but keep what it had moved aside."""
     for path in _left_by(target):
         if path.name.endswith(_REPLACED):
-            _keep_beside(path, target, 0)
+            _keep_under_free_name(path, target, 0)
         else:
             _remove(path)
 
@@ -355,19 +355,19 @@ def rename_new(source: Path, target: Path) -> None:
         raise
 
 
-def _keep_beside(source: Path, target: Path, number: int) -> Path:
+def _keep_under_free_name(source: Path, target: Path, number: int) -> Path:
     """Rename ``source`` to the first free name of ``target`` (for 0), ``target.1``, ``target.2``,
     ...
     """
     while True:
-        beside = target.with_name(f"{target.name}.{number}") if number else target
+        kept = target.with_name(f"{target.name}.{number}") if number else target
         try:
-            rename_new(source, beside)
+            rename_new(source, kept)
         except FileExistsError:
             number += 1
         else:
             sync(target.parent)
-            return beside
+            return kept
 
 
 def exchange(source: Path, target: Path) -> Path:
@@ -385,7 +385,7 @@ def exchange(source: Path, target: Path) -> Path:
         if aside.is_dir() and not any(aside.iterdir()):  # an empty folder only reserves the name
             aside.rmdir()
         else:
-            _keep_beside(aside, target, 0)
+            _keep_under_free_name(aside, target, 0)
         raise
     return aside
 

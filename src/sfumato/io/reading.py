@@ -163,17 +163,17 @@ def with_ids(roles: Roles, columns: Sequence[str], texts: Sequence[bool]) -> Rol
     taken = (roles.weight, roles.classes, *listed(roles.drop, columns))
     if len(columns) < 2 or columns[0] in taken or not texts:
         return roles
-    title, beside = columns[0].strip().lower(), texts[0] and not all(texts)
+    title, words = columns[0].strip().lower(), texts[0] and not all(texts)
     called = title in ("id", "ids", "index")
     if roles.keep is not None and (roles.reading is not None or not roles.mixed):
         found = columns[0] not in roles.keep
     elif roles.mixed:  # whether a text column holds ids is decided from all its values
         asked = columns[0] in listed(roles.keep or (), columns)
-        found = not title or (not asked and (called or (beside and roles.keep is not None)))
+        found = not title or (not asked and (called or (words and roles.keep is not None)))
     else:
         name = title in ("name", "object", "key", "cell", "sample")
         found = not title or called or (name and (roles.labels or texts[0]))
-        found = found or (beside and not roles.labels)
+        found = found or (words and not roles.labels)
     first = columns[0] if list(columns).count(columns[0]) == 1 else "0"
     return roles._replace(id=first) if found else roles
 
@@ -359,10 +359,10 @@ def _by_kind(
             f"{source} is a Python pickle, which can run code when it is read: save the data as "
             "CSV, NPY or Parquet"
         )
-    room, reader = _READERS[kind]
+    module, reader = _READERS[kind]
     progress = [report] if kind == "text" else []
     try:
-        return getattr(import_module(f"{__package__}.{room}"), reader)(
+        return getattr(import_module(f"{__package__}.{module}"), reader)(
             path, source, roles, *progress
         )
     except InputError as error:  # the file name may explain why there is no table

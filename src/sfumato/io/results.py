@@ -207,11 +207,11 @@ def read_result(folder: Path) -> Result:
     if not path.is_file():
         raise InputError(f"{plain(folder, 200)} holds no memberships")
     memberships, ids = read_memberships(path)
-    told = summary.get("n_objects", len(memberships))
-    if len(memberships) != told:
+    stated = summary.get("n_objects", len(memberships))
+    if len(memberships) != stated:
         raise InputError(
             f"{plain(folder, 200)}: {path.name} has {len(memberships):,} objects, where "
-            f"summary.json says {told:,}: rows were lost or added since; fit again"
+            f"summary.json says {stated:,}: rows were lost or added since; fit again"
         )
     return Result(memberships, ids, summary, read_object(folder / "pictures.json"))
 

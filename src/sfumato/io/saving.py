@@ -69,8 +69,8 @@ def untrusted(path: Path) -> list[str]:
 def _is_ours(name: str) -> bool:
     """Whether ``name`` is a class or function that this library defines where models are made."""
     module, _, attribute = name.rpartition(".")
-    package, room = [*module.split("."), "", ""][:2]
-    if package != "sfumato" or room in ("", *_FRONT) or ".." in name or "__" in name:
+    package, folder = [*module.split("."), "", ""][:2]
+    if package != "sfumato" or folder in ("", *_FRONT) or ".." in name or "__" in name:
         return False
     try:
         found = getattr(import_module(module), attribute, None)
@@ -83,10 +83,10 @@ def load(path: Path) -> Any:
     """The object that ``save`` wrote. Files with types that are not trusted are refused unread."""
     if not path.is_file():
         raise InputError(f"no model called {plain(path, 200)}")
-    strange = untrusted(path)
-    if strange:
+    foreign = untrusted(path)
+    if foreign:
         raise InputError(
-            f"{plain(path.name)} asks for {plain(', '.join(strange), 120)}, which no model of "
+            f"{plain(path.name)} asks for {plain(', '.join(foreign), 120)}, which no model of "
             "this library holds: not loaded"
         )
     try:

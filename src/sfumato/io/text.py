@@ -128,7 +128,7 @@ def _collect(
             held += map(from_cell, cells[special[role]])
         for place, column in kept.items():
             column.add(cells[place], rows.lines)
-            if column.strange and not column.words:
+            if column.wrong and not column.words:
                 fix = "make it a number, or leave the column out with --drop, --id-column or "
                 where = no_number(column.finish())
                 raise InputError(f"{source}, {where}: {fix}--class-column")
@@ -296,11 +296,11 @@ def _has_header(rows: list[list[str]], decimals: list[str]) -> bool:
     columns = list(zip(*(row for row in body if len(row) == len(first)), strict=True))
     if not columns:
         return not says(first[0])
-    text, beside = [], []  # which first cells are text, and which of them head columns of numbers
+    text, heads = [], []  # which first cells are text, and which of them head columns of numbers
     for cell, column, mark in zip(first, columns, decimals, strict=False):
         text.append(not says(cell, mark))
         if sum(says(each, mark) for each in column) > 0.5 * len(column):
-            beside.append(text[-1])
-    if beside:
-        return any(beside)
+            heads.append(text[-1])
+    if heads:
+        return any(heads)
     return all(text) and not any(map(operator.contains, columns, first))

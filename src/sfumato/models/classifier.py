@@ -243,9 +243,9 @@ class MixtureClassifier(ClassifierMixin, Iterative):
     def bic(self, X: Array, y: ArrayLike) -> float:
         """Bayesian information criterion for objects with their classes; lower is better."""
         L, y = self._log_joint(X), np.asarray(y)
-        strange = ~np.isin(y, self.classes_)
-        if strange.any():
-            raise ValueError(f"y has the class {y[strange][0]}, which fit has not seen")
+        refused = ~np.isin(y, self.classes_)
+        if refused.any():
+            raise ValueError(f"y has the class {y[refused][0]}, which fit has not seen")
         value = L[np.arange(len(L)), np.searchsorted(self.classes_, y)].sum()
         own = sum(mixture._component.n_parameters() for mixture in self.mixtures_)
         p = own if self._common else own + len(self.classes_) - 1

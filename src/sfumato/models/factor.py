@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..array.docs import documented
-from ..array.rows import Rows, has_holes
+from ..array.rows import Rows, has_missing
 from ..array.types import RandomState
 from ..array.validation import check_choice, check_number
 from ..array.warn import warn
@@ -141,7 +141,7 @@ class FactorMixture(AutomaticMixture, Mixture):
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
         plain = Rows(data.X, data.weights)
         refuse_empty_columns(plain.extremes()[:1], getattr(self, "feature_names_in_", None))
-        coordinates, missing = measure(plain, per_feature=True, mix=False), has_holes(plain)
+        coordinates, missing = measure(plain, per_feature=True, mix=False), has_missing(plain)
         numbers = self._numbers_of_factors(data.X.shape[1])
         rest = (float(self.regularization), bool(self.shared_uniquenesses), missing)
 

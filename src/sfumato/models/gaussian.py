@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ..array.arrays import namespace, to_numpy
 from ..array.docs import documented
-from ..array.rows import Rows, has_holes
+from ..array.rows import Rows, has_missing
 from ..array.types import Array, ArrayLike, RandomState
 from ..array.validation import check_choice, check_number, check_weights
 from ..components.gaussian import Gaussian, Measured, Start, check_start, read_start
@@ -278,7 +278,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
     ) -> Any:
         self._forget()
         self._check_parameters()
-        self._check_room(X)
+        self._check_memory(X)
         X = self._read(X, reset=True)
         weights = check_weights(sample_weight, X)
         self._constant = self._find_constant(X, weights, in_batches, measurement_error)
@@ -311,8 +311,8 @@ class GaussianMixture(AutomaticMixture, Mixture):
         self, X: Array, weights: np.ndarray | None, keep: bool, measurement_error: Any
     ) -> Constant | None:
         """Features that do not vary, if others do and the user gave no start or prior for them."""
-        told = read_start(self.init) or isinstance(self.prior, NormalInverseWishart)
-        if keep or told or measurement_error is not None:
+        given = read_start(self.init) or isinstance(self.prior, NormalInverseWishart)
+        if keep or given or measurement_error is not None:
             return None
         counted = X
         if weights is not None and isinstance(X, np.ndarray) and (weights == 0).any():
@@ -348,7 +348,8 @@ class GaussianMixture(AutomaticMixture, Mixture):
         (n, d), errors, given = data.X.shape, len(data.columns) > 1, read_start(self.init)
         types = self._types(n, d, given, errors)
         plain = Rows(data.X, data.weights)
-        missing, kinds = has_holes(plain), {families.kind_of(families.family_of(t)) for t in types}
+        missing = has_missing(plain)
+        kinds = {families.kind_of(families.family_of(t)) for t in types}
         mix = not missing and "full" in kinds
         coordinates = measure(plain, per_feature=kinds != {"spherical"}, mix=mix)
         measured = Measured(coordinates, data.count, missing)

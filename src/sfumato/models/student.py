@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..array.docs import documented
-from ..array.rows import Rows, has_holes
+from ..array.rows import Rows, has_missing
 from ..array.types import RandomState
 from ..array.validation import check_choice, check_number
 from ..components.gaussian import Measured
@@ -132,7 +132,7 @@ class StudentMixture(AutomaticMixture, Mixture):
             types = (families.family_of(self.covariance_type),)
         plain = Rows(data.X, data.weights)
         refuse_empty_columns(plain.extremes()[:1], getattr(self, "feature_names_in_", None))
-        missing, kinds = has_holes(plain), {families.kind_of(name) for name in types}
+        missing, kinds = has_missing(plain), {families.kind_of(name) for name in types}
         coordinates = measure(plain, per_feature=True, mix=not missing and "full" in kinds)
         measured, nu = Measured(coordinates, data.count, missing), self.degrees_of_freedom
         freedom = nu if isinstance(nu, str) else float(nu)

@@ -11,15 +11,15 @@ cdef Py_ssize_t JOINED = -2  # label of a unit that belongs to a piece
 
 
 cdef class Units:
-    """Labels (u,), -1 if unknown; ``told``, the units and clusters that pulls by known labels
+    """Labels (u,), -1 if unknown; ``fixed``, the units and clusters that pulls by known labels
     favour, with these pulls; and pieces: units (s,) with pulls (s, s), symmetric with zero
     diagonal. Pieces with more than ``most`` joint labellings are left unchanged.
     """
 
-    def __init__(self, labels, told, pieces, Py_ssize_t most):
+    def __init__(self, labels, fixed, pieces, Py_ssize_t most):
         sizes = [len(units) for units, _ in pieces]
         members = np.concatenate([np.empty(0), *(units for units, _ in pieces)]).astype(np.intp)
-        at, clusters = (np.array(part, np.intp) for part in told[:2])
+        at, clusters = (np.array(part, np.intp) for part in fixed[:2])
         own, size = np.array(labels, np.intp), len(labels)
         every = np.concatenate([at, members])
         if every.size and not (every.min() >= 0 and every.max() < size):
@@ -27,11 +27,11 @@ cdef class Units:
         self.largest = int(max(own.max(initial=-1), clusters.max(initial=-1)))
         own[members] = JOINED
         self.labels, self.at, self.clusters, self.members = own, at, clusters, members
-        self.told = np.array(told[2], np.float64)
+        self.fixed = np.array(fixed[2], np.float64)
         self.pulls = np.concatenate([np.empty(0), *(np.ravel(pull) for _, pull in pieces)])
         self.first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        self.size, self.n_told, self.n_pieces = size, len(at), len(pieces)
-        if len(self.pulls) != sum(s * s for s in sizes) or not len(at) == len(clusters) == len(told[2]):
+        self.size, self.n_fixed, self.n_pieces = size, len(at), len(pieces)
+        if len(self.pulls) != sum(s * s for s in sizes) or not len(at) == len(clusters) == len(fixed[2]):
             raise ValueError("every piece needs the pulls (s, s) of its units (s,)")
         self.work = np.empty(most)
 
@@ -47,8 +47,8 @@ cdef class Units:
         cdef Py_ssize_t t, a, s, label, pull = 0
         cdef double value = 0.0, own, states
         cdef Py_ssize_t* units
-        for t in range(self.n_told):
-            A[self.at[t] * k + self.clusters[t]] += self.told[t]
+        for t in range(self.n_fixed):
+            A[self.at[t] * k + self.clusters[t]] += self.fixed[t]
         for t in range(self.n_pieces):
             units, s = &self.members[self.first[t]], self.first[t + 1] - self.first[t]
             states = 1.0

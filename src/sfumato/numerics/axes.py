@@ -8,12 +8,13 @@
 Whitening alone shrinks the directions in which clusters are separated. The scatter W of differences
 between near neighbours is mostly scatter within clusters, so A = W^(-1/2) reverses this; neighbours
 are found again in the new coordinates for a few rounds (Art, Gnanadesikan and Kettenring 1982). The
-axes of y are those of this scatter. With up to ``n_axes`` features, y and r are therefore invariant
+axes of y are those of this scatter. If there are no more features than axes, y and r are invariant
 under invertible linear maps of the features, except for signs.
 """
 
 from __future__ import annotations
 
+from math import isqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from scipy.spatial import cKDTree
 
 from ..array.arrays import asarray_like, namespace
 from ..array.types import Weights
-from .holes import Background, Gaps, one_gaussian
+from .missing import Background, Gaps, one_gaussian
 
 # Multiple of the median spread. Columns with a larger spread are taken to have another unit; then
 # columns are scaled before principal axes are chosen
@@ -85,12 +86,13 @@ def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
     """Axes of a sample ``X`` (s, p) of objects, dense or sparse.
 
     Means and covariances use the weights; principal axes of sparse objects and near neighbours do
-    not.
+    not. With at most sqrt(s)/2 axes, each of sqrt(s) components has two objects for every axis.
     """
+    n_axes = min(n_axes, max(2, isqrt(X.shape[0]) // 2))
     if sp.issparse(X):
         shift, projection = None, _sparse_directions(X, n_axes)
     elif np.isnan(X).any():
-        return _axes_with_holes(X, n_axes, weights)
+        return _axes_with_missing(X, n_axes, weights)
     else:
         shift = _mean(X, weights)
         centred = np.asarray(X - shift.astype(X.dtype), dtype=np.float64)
@@ -107,7 +109,7 @@ def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
     return Axes(shift, projection @ whitening, offset @ whitening, turn.T @ near, background)
 
 
-def _axes_with_holes(X: np.ndarray, n_axes: int, weights: Weights) -> Axes:
+def _axes_with_missing(X: np.ndarray, n_axes: int, weights: Weights) -> Axes:
     """Axes of objects with missing values (NaN), from the covariance of one Gaussian."""
     if X.shape[1] > MOST_FEATURES:
         raise ValueError(

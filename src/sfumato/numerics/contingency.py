@@ -27,5 +27,5 @@ def distortion(r: np.ndarray, distributions: np.ndarray, entropy: float) -> floa
     ``r`` (k, classes) are the soft counts sum_x w_x u_j(x) q_i(x), and ``entropy`` is sum_x w_x
     H(q(x)), which is 0 for labels.
     """
-    told = float(xlogy(r, np.maximum(distributions, np.finfo(np.float64).tiny)).sum())
-    return max(0.0, -(told + entropy) / float(r.sum()))
+    explained = float(xlogy(r, np.maximum(distributions, np.finfo(np.float64).tiny)).sum())
+    return max(0.0, -(explained + entropy) / float(r.sum()))

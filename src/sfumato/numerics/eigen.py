@@ -198,8 +198,8 @@ def _degree(values: Any, residuals: Any, k: int, lowest: float, tol: float) -> i
     ratios = ((2 * value - edge - lowest) / (edge - lowest) for value in (first, last))
     stretch = [np.arccosh(max(1 + 1e-7, ratio)) for ratio in ratios]
     gain = np.clip(8 * float(residuals[:k].max()) / tol, 400, 2e5)
-    room = 1e-4 / np.finfo(dtype_of(values)).eps
-    return int(np.clip(min(np.log(gain) / stretch[1], np.log(room) / stretch[0]), 4, 400))
+    most_gain = 1e-4 / np.finfo(dtype_of(values)).eps
+    return int(np.clip(min(np.log(gain) / stretch[1], np.log(most_gain) / stretch[0]), 4, 400))
 
 
 def _filter(A: Any, X: Any, degree: int, lowest: float, edge: float) -> Any:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..array.arrays import native
 from . import simplex
-from .label_table import Table, each_block, gather, has_gaps, scatter
+from .label_table import Table, each_block, gather, has_missing, scatter
 
 
 class Moments(NamedTuple):
@@ -34,7 +34,7 @@ class Moments(NamedTuple):
 def moments(table: Table, U: np.ndarray) -> Moments:
     """Sums of U over clusters, over objects, and over objects unseen by each partition."""
     k = U.shape[1]
-    absent = np.zeros((table.codes.shape[1] if has_gaps(table) else 0, k, k))
+    absent = np.zeros((table.codes.shape[1] if has_missing(table) else 0, k, k))
     if len(absent):
         for part in each_block(table, lambda rows: _absent(table, rows, U[rows])):
             absent += part

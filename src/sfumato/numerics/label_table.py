@@ -123,7 +123,7 @@ def encode(
     return Table(codes, offsets, column_weight, coverage)
 
 
-def has_gaps(table: Table) -> bool:
+def has_missing(table: Table) -> bool:
     """Whether a partition with positive weight did not see some object."""
     return bool(np.any(table.coverage < table.weights.sum() * (1 - 1e-14)))
 
@@ -310,7 +310,7 @@ def degrees(table: Table) -> np.ndarray:
     return np.maximum(degree - table.own * (table.coverage > 0), 0.0)
 
 
-def regularization(table: Table, bare: Spectrum) -> float:
+def regularization(table: Table, plain: Spectrum) -> float:
     """Similarity to add for every object: a small share of the mean degree, times 1 - l.
 
     Without it, a few objects that coarse partitions isolate become clusters (Qin and Rohe 2013 add
@@ -318,7 +318,7 @@ def regularization(table: Table, bare: Spectrum) -> float:
     to 1 if clusters are long chains of short steps; similarities across clusters must then stay
     small. Clusters that no partition joins need no regularization.
     """
-    inside = 1.0 if _is_apart(bare.values[-1]) else min(max(bare.following, 0.0), 1.0)
+    inside = 1.0 if _is_apart(plain.values[-1]) else min(max(plain.following, 0.0), 1.0)
     mean = float(np.average(degrees(table), weights=table.mass))
     return REGULARIZATION * mean * (1.0 - inside)
 
@@ -377,7 +377,7 @@ def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, n
         count = native("labels").equal_labels
         for _ in in_threads(lambda rows: count(columns, rows, together), blocks, None):
             pass
-        if has_gaps(table):
+        if has_missing(table):
             both_unseen = len(table.weights) - table.coverage[:, None] - table.coverage
             together -= both_unseen + seen_together
         return together, seen_together
@@ -388,7 +388,7 @@ def pair_counts(table: Table, other: Table | None = None) -> tuple[np.ndarray, n
 
 def has_unseen_pairs(table: Table) -> bool:
     """Whether some of (at most ``FEW_PAIRS``) seen objects were never seen together."""
-    if not has_gaps(table):
+    if not has_missing(table):
         return False
     seen = np.flatnonzero(table.coverage > 0)
     few = seen[:: max(1, -(-len(seen) // FEW_PAIRS))]
@@ -406,7 +406,7 @@ def pair_shares(table: Table, other: Table | None = None) -> tuple[np.ndarray, n
 
 
 def _seen_together(left: Table, right: Table) -> np.ndarray:
-    if not (has_gaps(left) or has_gaps(right)):
+    if not (has_missing(left) or has_missing(right)):
         return np.full((len(left.codes), len(right.codes)), left.weights.sum())
     root = np.sqrt(left.weights)
     return (left.seen() * root) @ (right.seen() * root).T

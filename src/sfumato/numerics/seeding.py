@@ -38,7 +38,7 @@ from ..array.rows import Rows
 from ..array.types import Array, Weights
 from . import distances
 from .distances import Coordinates
-from .holes import Background, one_gaussian
+from .missing import Background, one_gaussian
 
 SCREEN = 4096  # size of the sample for starts, on which many candidates compete
 

@@ -139,9 +139,9 @@ def _views(
     own = next(level for level in levels if level.n_clusters == len(labels))
     views = []
     for level in levels:
-        U, told = regroup(finest, level.parents), facts.description or {}
+        U, described = regroup(finest, level.parents), facts.description or {}
         if level is not own:
-            told = told.get("levels", {}).get(str(level.n_clusters), {})
+            described = described.get("levels", {}).get(str(level.n_clusters), {})
         titles = labels if level is own else level_names(level, own, labels)
         views.append(
             {
@@ -149,8 +149,8 @@ def _views(
                 "own": level is own,
                 "names": titles,
                 "answer": answer(U, names, titles, facts.noise_cluster),
-                "described": told,
-                "overview": overview(told),
+                "described": described,
+                "overview": overview(described),
                 "doubtful": doubtful(U, names, titles),
             }
         )

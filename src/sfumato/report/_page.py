@@ -133,17 +133,17 @@ def live_data(
     """Data of the script, as safely embedded JSON; None for more than thirty clusters."""
     if finest.shape[1] > 30:
         return None
-    n, told = len(finest), facts.description or {}
+    n, description = len(finest), facts.description or {}
     places = np.arange(n) if facts.shown is None else np.asarray(facts.shown)
     if len(places) > 3000:
         places = np.linspace(0, n - 1, 3000).astype(int)
-    rows = told.get("rows") or [[] for _ in places]
+    rows = description.get("rows") or [[] for _ in places]
     held = {
         "names": [plain(names[int(i)], 80) for i in places],
         "memberships": np.rint(1000 * finest[places]).astype(int).tolist(),
         "colours": _colours(finest.shape[1]),
         "levels": [_live_level(view) for view in views],
-        "columns": [plain(name, 40) for name in told.get("columns", [])],
+        "columns": [plain(name, 40) for name in description.get("columns", [])],
         "rows": [[plain(cell, 40) for cell in row] for row in rows],
         "planes": _planes(facts),
         "classes": None

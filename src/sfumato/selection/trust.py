@@ -266,7 +266,7 @@ def verdict(
 
 
 def _failed(choice: Choice | None) -> str:
-    """Why the first of several numbers of clusters failed, if all of more than one did."""
+    """Reason of the first failure, if every number of clusters above one failed."""
     reasons = [row.failure or "" for row in choice.table if row.n_clusters > 1] if choice else []
     return reasons[0] if reasons and all(reasons) else ""
 

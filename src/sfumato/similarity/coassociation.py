@@ -104,7 +104,7 @@ class Coassociation(LinearOperator):
     @property
     def toarray_is_product(self) -> bool:
         """Whether ``toarray`` is the matrix of this operator: only if no labels are missing."""
-        return not kernel.has_gaps(self.table)
+        return not kernel.has_missing(self.table)
 
     def toarray(self) -> np.ndarray:
         """Times together over times seen together, (n, n); NaN for pairs never seen together."""

@@ -10,7 +10,7 @@ Fraley and Raftery 2007, who add the same matrix with more weight). log pi_j N(y
 linear in z(y) = (1, y, y_a y_b), so that E and M are one product each, and all mixtures of the
 ensemble are one product too.
 
-Missing values are integrated out. Under one Gaussian for all objects (``numerics.holes``), the
+Missing values are integrated out. Under one Gaussian for all objects (``numerics.missing``), the
 coordinates of an object are y = e + F't with a standard normal t: e is their expectation, and F (r,
 d) spans the unknown directions. The density of the observed values under component j with precision
 Q and mean m, relative to that Gaussian, is
@@ -43,7 +43,7 @@ from ...engine.component import Fit
 from ...engine.search import Objects, Plan, choose, fit_all
 from ...numerics import distances, families, seeding
 from ...numerics.axes import Axes, by_radius
-from ...numerics.holes import Gaps
+from ...numerics.missing import Gaps
 from .ensemble import Failure
 
 MAX_STEPS = 60  # members need to be different rather than converged; TOLERANCE is per object
@@ -78,10 +78,9 @@ class Tuning(NamedTuple):
     # long clusters are chains of short steps (c).
     soft_regularization: float = 0.02
     hard_regularization: float = 0.001
-    # Divided by the root of the number of objects: mean score that data without clusters rarely
-    # exceed. Set on 168 normal, uniform, exponential and t clouds (50 to 1000 objects, 2 to 8
-    # dimensions), 5 % of which exceed it.
-    noise: float = 2.3
+    # Over the root of the number of objects: median score that noise rarely exceeds; 4 % do of 168
+    # normal, uniform, exponential and t clouds (50 to 1000 objects, 2 to 8 dimensions) that set it
+    noise: float = 2.0
     # Of the misfit in the score of a number (c, and on 33 real tables): half of that in
     # ``engine.numbers``, since the information falls with the misfit too.
     penalty: float = 5.0

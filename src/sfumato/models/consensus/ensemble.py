@@ -141,7 +141,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self
         """
         self._check_parameters()
-        self._check_room(X)
+        self._check_memory(X)
         refuse_tensors(self, X)
         given = check_features(self, X, reset=True)
         refuse_subnormal(given, "X")
@@ -186,7 +186,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def _streams(self) -> bool:
         return False
 
-    def _check_room(self, X: ArrayLike) -> None:
+    def _check_memory(self, X: ArrayLike) -> None:
         size = InputSize.of(X)
         if size is None:
             return

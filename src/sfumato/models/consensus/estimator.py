@@ -51,8 +51,8 @@ class EvidenceAccumulation(FittedConsensus):
         k-th eigenvalue of the normalised co-association, reduced by the misfit of k clusters. For
         features it is multiplied by the information of the memberships, as the mean over small
         mixtures, k-means partitions and the neighbour graph; for labelings by the mean adjusted
-        Rand index between clusters and labelings. If no score is above noise, the answer is one
-        cluster. The fit is the same as with ``n_clusters=k``.
+        Rand index between clusters and labelings. If the median over the kinds is not above noise,
+        the answer is one cluster. The fit is the same as with ``n_clusters=k``.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
         Source of the evidence. None makes several kinds from features: small Gaussian mixtures,
         fine connected k-means partitions, and mixtures of about ``n_clusters`` Gaussians. The
@@ -210,7 +210,7 @@ class EvidenceAccumulation(FittedConsensus):
             mass = object_weights(sample_weight, H)
             self._fit_soft(H, offsets, weights, mass, settings, rng)
         elif self._takes_soft_evidence():
-            self._check_room(X)
+            self._check_memory(X)
             X = check_observed(self, X, reset=True)
             refuse_subnormal(X, "X")
             ensemble: Any = self.ensemble
@@ -218,7 +218,7 @@ class EvidenceAccumulation(FittedConsensus):
             mass = without_empty(X, object_weights(sample_weight, X))
             self._fit_soft(X, None, weights, mass, settings, rng)
         else:
-            self._check_room(X)
+            self._check_memory(X)
             self._fit_hard(X, partition_weight, sample_weight, settings, rng)
         self._linked = None
         if any(part is not None for part in constraints):
@@ -284,12 +284,11 @@ class EvidenceAccumulation(FittedConsensus):
         features = None if self._precomputed() else plain_features(X)
         if features is not None and has_few(features):
             return number_of_few(features, mass)
-        first = float(self.scores_.max())
-        if len(numbers) and first < level:
+        if len(numbers) and (typical := float(np.median(scores[best]))) < level:
             warn(
-                f"no number of clusters stands out: the best score, {first:.2f} for "
-                f"{best} clusters, is in the range of noise (up to {level:.2f}); one "
-                "cluster is the answer"
+                f"no number of clusters stands out: the score of the best, {best} clusters, is "
+                f"{typical:.2f} (median over kinds of evidence), in the range of noise (up to "
+                f"{level:.2f}); one cluster is the answer"
             )
             return 1
         return best
@@ -310,10 +309,10 @@ class EvidenceAccumulation(FittedConsensus):
         level = soft.noise_score(rows.shape[0])
         tested = getattr(self, "structure_", None)
         # If memberships are confident, the structure test has already warned.
-        told = tested is not None and (
+        warned = tested is not None and (
             tested.supported or float(to_numpy(memberships).max(axis=1).mean()) >= CONFIDENT
         )
-        if not told and self.ensemble is None and self.n_clusters_ > 1 and fitted.score < level:
+        if not warned and self.ensemble is None and self.n_clusters_ > 1 and fitted.score < level:
             warn(
                 f"the evidence does not single out {self.n_clusters_} clusters: their score is "
                 f"{fitted.score:.2f}, in the range of noise (up to {level:.2f}); the "

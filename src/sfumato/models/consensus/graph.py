@@ -23,7 +23,7 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.neighbors import NearestNeighbors
 
 from ...array.arrays import is_numpy, native, to_numpy
-from ...array.rows import Rows, has_holes, in_threads
+from ...array.rows import Rows, has_missing, in_threads
 from ...array.types import Weights
 from ...engine.objects import distinct_sample
 from ...numerics.eigen import leading_eigenvectors
@@ -102,7 +102,7 @@ def fit_graph(X: Any, rng: np.random.Generator, weights: Weights = None) -> Grap
     Equal rows are one object, which counts once as a neighbour and with its total weight in the
     modularity.
     """
-    if has_holes(Rows(X)):
+    if has_missing(Rows(X)):
         return None
     approximate = find_spec("faiss") is not None
     most = X.shape[0] if approximate else TUNING.exact
@@ -111,12 +111,12 @@ def fit_graph(X: Any, rng: np.random.Generator, weights: Weights = None) -> Grap
     if n < 3:
         return None
     shift, projection = _principal_axes(points, mass)
-    bare = GraphColumns(shift, projection, np.empty((0, 0)), np.empty((0, 0)), np.empty(0))
-    Y = Rows(points).map(bare._coordinates)
+    columns = GraphColumns(shift, projection, np.empty((0, 0)), np.empty((0, 0)), np.empty(0))
+    Y = Rows(points).map(columns._coordinates)
     labels = _members(Y, mass, rng)
     kept = np.arange(n)[:: -(-n // TUNING.exact)]
     offsets = np.cumsum([0, *(labels.max(axis=0) + 1)])
-    return bare._replace(known=Y[kept], labels=labels[kept], offsets=offsets)
+    return columns._replace(known=Y[kept], labels=labels[kept], offsets=offsets)
 
 
 def _members(Y: np.ndarray, mass: Weights, rng: np.random.Generator) -> np.ndarray:

@@ -49,7 +49,7 @@ def decided(table: tables.Table) -> tables.Table:
 
     Nothing relates the other sets of objects to this one, so their partitions are left out.
     """
-    if not tables.has_gaps(table):
+    if not tables.has_missing(table):
         return table
     seen = table.seen() & (table.weights > 0)
     together = tables.separate_groups(tables.encode(np.where(seen, 0, -1), table.weights))
@@ -90,10 +90,10 @@ def doubt_of(solution: Any, table: tables.Table) -> str | None:
             "another n_clusters"
         )
     if vague and gaps.max() < FAINT:
-        told = ", ".join(f"{value:.3f}" for value in [1.0, *values[1:3], *lower[-1:]])
+        shown = ", ".join(f"{value:.3f}" for value in [1.0, *values[1:3], *lower[-1:]])
         return (
             f"the partitions show no clusters: of the first {k} eigenvalues of the co-association "
-            f"none stands apart from the next ({told}); the memberships cut a continuum"
+            f"none stands apart from the next ({shown}); the memberships cut a continuum"
         )
     if vague and gaps[-1] < FAINT and solution.following > LOCAL:
         return (

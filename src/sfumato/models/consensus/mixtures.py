@@ -45,7 +45,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Number of components of a mixture, or a range to draw it from; None means from sqrt(s)/2 to
         sqrt(s) for s fitted objects.
     n_axes : int
-        Number of principal axes to use if there are more features.
+        Largest number of principal axes, and of those at most sqrt(s)/2 for s fitted objects.
     max_objects : int
         Largest size of the sample that all mixtures are fitted to.
     members : list of estimators or None

@@ -83,10 +83,10 @@ class ByKernel:
     def __init__(
         self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
     ) -> None:
-        bare, _ = tables.spectrum(table, k)
-        self.table, self.eigenvalues, self.following = table, bare.values, bare.following
-        self.regularization = tables.regularization(table, bare)
-        spectrum, scaling = tables.spectrum(table, k, self.regularization, bare.vectors)
+        plain, _ = tables.spectrum(table, k)
+        self.table, self.eigenvalues, self.following = table, plain.values, plain.following
+        self.regularization = tables.regularization(table, plain)
+        spectrum, scaling = tables.spectrum(table, k, self.regularization, plain.vectors)
         values = np.where(spectrum.values > 1e-12, spectrum.values, np.inf)
         self.projection = (scaling * table.root)[:, None] * (spectrum.vectors / values)
         Z, mass = self._factor(table), table.mass

@@ -160,7 +160,7 @@ class ByEstimator:
         self, estimator: Estimator, table: tables.Table, k: int, settings: Settings
     ) -> None:
         self.table, self.model = table, clone(estimator)
-        self.gaps = tables.has_gaps(table)
+        self.incomplete = tables.has_missing(table)
         known = self.model.get_params()
         given = dict.fromkeys(("similarity", "affinity", "metric"), "precomputed")
         wanted: dict[str, Any] = {"n_clusters": k, **given}
@@ -178,7 +178,7 @@ class ByEstimator:
         known = self.model.get_params()
         if "similarity" in known:
             n = C.shape[0]
-            if self.gaps:
+            if self.incomplete:
                 # The operator gives less than the shares, by a factor of .9 for subsamples of .9.
                 shares = Shares(self.table, self.table)
                 return shares.toarray() if 24 * n * n <= memory_budget() // 2 else shares
@@ -188,9 +188,9 @@ class ByEstimator:
 
     def place(self, new: tables.Table) -> np.ndarray:
         """By the estimator itself if it can, otherwise by mean similarity to the clusters."""
-        rows: Any = (Shares if self.gaps else Rows)(new, self.table)
+        rows: Any = (Shares if self.incomplete else Rows)(new, self.table)
         if "similarity" in self.model.get_params() and hasattr(self.model, "predict_proba"):
-            few = self.gaps and len(self.table.codes) <= DENSE
+            few = self.incomplete and len(self.table.codes) <= DENSE
             return self.model.predict_proba(rows.toarray() if few else rows)
         share = self.memberships / np.maximum(self.memberships.sum(axis=0), np.finfo(float).tiny)
         return one_hot(np.argmax(rows @ share, axis=1), share.shape[1])

@@ -3,7 +3,7 @@
 A component depends on its objects only through the sums of their features z(x), S_k = sum_i r_ik
 z(x_i):
 
-    log evidence of cluster k         =  E(S_k),  E(0) = 0
+    log marginal likelihood of k      =  E(S_k),  E(0) = 0
     expected log likelihood of x      =  C(S_k) . z(x)
     divergence of posterior and prior =  C(S_k) . S_k - E(S_k)
 
@@ -33,7 +33,7 @@ from ...array.types import Array
 from ...components import incomplete
 from ...conjugate.normal import LOG_2PI, normal_wishart_log_normalizer
 from ...numerics import distances
-from ...numerics.holes import Marginal, Patterns
+from ...numerics.missing import Marginal, Patterns
 
 
 @dataclass(frozen=True, eq=False)

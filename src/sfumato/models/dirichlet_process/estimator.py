@@ -97,7 +97,7 @@ class DirichletProcessMixture(Clusterer):
     n_clusters_posterior_ : array
         Probability of 0, 1, 2, ... clusters.
     objective_, history_ : float, array
-        Lower bound of the log evidence (variational), or largest log joint so far (sampler).
+        Lower bound of the log marginal likelihood (variational); largest log joint (sampler).
     labels_, n_iter_, converged_
         As in every estimator.
     weights_ : array of shape (n_clusters,)
@@ -189,7 +189,7 @@ class DirichletProcessMixture(Clusterer):
         """
         self._forget()
         prior = self._check_parameters()
-        self._check_room(X)
+        self._check_memory(X)
         try:
             X = check_features(self, X, reset=True, missing=True)
             known = Known.of(must_link, cannot_link, y, X, X.shape[0])
@@ -230,8 +230,8 @@ class DirichletProcessMixture(Clusterer):
             order = largest_first(self.weights_, keys)
             if labels is not None:
                 _, first = np.unique(labels[labels >= 0], return_index=True)
-                told = memberships[np.flatnonzero(labels >= 0)[first]].argmax(axis=1)
-                order = np.array([*told, *order[~np.isin(order, told)]])
+                labelled = memberships[np.flatnonzero(labels >= 0)[first]].argmax(axis=1)
+                order = np.array([*labelled, *order[~np.isin(order, labelled)]])
             if (np.diff(order) == 1).all() or len(np.unique(order)) < len(order):
                 return memberships
             self._posterior = self._posterior.reordered(order)

@@ -28,7 +28,7 @@ from ...numerics.distances import softmax_columns
 class Tuning(NamedTuple):
     """Constants of default priors and of the starts.
 
-    If a prior lists several values, the first is the default, and the evidence chooses among all.
+    If a prior lists several values, the first is the default; the likeliest of all is taken.
     """
 
     kappa: float = 0.01  # weight of the prior mean, in objects
@@ -310,7 +310,7 @@ def merges(component: Any, state: State, losses: Any) -> list[tuple[int, int]]:
 
 
 def _stick_evidence(counts: np.ndarray, alpha: float) -> Any:
-    """Log evidence of cluster sizes (..., k), up to a constant, in the best order."""
+    """Log probability of cluster sizes (..., k), up to a constant, in the best order."""
     return betaln(*_sticks(-np.sort(-counts, axis=-1), alpha)).sum(axis=-1)
 
 

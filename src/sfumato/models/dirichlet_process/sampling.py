@@ -89,15 +89,15 @@ class Chain(NamedTuple):
         uniforms = rng.random(len(order))
         choices = np.full(len(order), -1, dtype=np.int64) if choices is None else choices
         position, log_chance = 0, 0.0
-        room = 8 if log_alpha > -np.inf else 0
+        spare = 8 if log_alpha > -np.inf else 0
         while position < len(order):
             occupied = labels.copy()
             occupied[order] = now
-            slots = int(occupied.max()) + 1 + room
+            slots = int(occupied.max()) + 1 + spare
             counts = np.bincount(occupied[occupied >= 0], minlength=slots).astype(np.int64)
             table = self.component.seats(sums(self.Z, occupied, slots), counts, len(labels))
             position, more = visit(table, X, now, choices, uniforms, log_alpha, position)
-            log_chance, room = log_chance + more, 2 * room
+            log_chance, spare = log_chance + more, 2 * spare
         labels = labels.copy()
         labels[order] = now
         return labels, log_chance

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ...array.arrays import asarray_like, is_numpy, to_numpy
-from ...array.rows import Rows, has_holes
+from ...array.rows import Rows, has_missing
 from ...array.types import Array, Weights
 from ...engine import loop
 from ...engine.base import weight_of
@@ -108,7 +108,7 @@ class Ascent(NamedTuple):
         if large:
             few = self._replace(rows=rows.sample(TUNING.screen, np.random.default_rng(seeds[0])))
         run = few._race(few.starts(n_clusters, seeds))
-        if not (has_holes(few.rows) or few.is_clear(run.state)):
+        if not (has_missing(few.rows) or few.is_clear(run.state)):
             more: Iterable[kernel.State] = few.unmerged(n_clusters, seeds)
             if self.links is not None:  # ascents are long, so only the most promising goes on
                 first = few._replace(max_iter=min(4 * TUNING.phase, few.max_iter))
@@ -132,7 +132,7 @@ class Ascent(NamedTuple):
         process: Any = kernel.Process(self.component, self.prior, self.links is not None)
         rows, total = self.rows, weight_of(self.rows)
         if self.links is not None:
-            rows = rows.beside(*rows.columns, self.links.free(rows.shape[0]))
+            rows = rows.with_columns(*rows.columns, self.links.free(rows.shape[0]))
         return Likelihood(process, rows, total, total, self.links).run(state, max_iter, self.tol)
 
     def log_base(self) -> float:
@@ -206,7 +206,7 @@ class Ascent(NamedTuple):
         """
         component, prior = self.component, self.prior
         n_cells = min(max(n_clusters, TUNING.cells), self.rows.shape[0])
-        finer = TUNING.finer if has_holes(self.rows) else 0
+        finer = TUNING.finer if has_missing(self.rows) else 0
         states: list[kernel.State] = []
         for seed in seeds:
             sums, counts = _cells(component, self.rows, n_cells, np.random.default_rng(seed))
@@ -264,7 +264,7 @@ def most_probable(components: list[Any], rows: Rows, alpha: float) -> Any:
 
     With missing values it is the first one. The seed of a fit does not matter.
     """
-    if len(components) == 1 or has_holes(rows):
+    if len(components) == 1 or has_missing(rows):
         return components[0]
     rng = np.random.default_rng(0)
     few = rows if rows.shape[0] <= TUNING.sample else rows.sample(TUNING.sample, rng)

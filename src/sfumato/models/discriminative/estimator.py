@@ -172,7 +172,7 @@ class DiscriminativeClustering(Clusterer):
         """
         self._forget()
         self._check_parameters()
-        self._check_room(X)
+        self._check_memory(X)
         X = self._features(X, reset=True)
         weights = weights_as_counts(sample_weight, X)
         P, self.classes_ = class_rows(y, X.shape[0])

@@ -190,7 +190,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
         if isinstance(self.n_clusters, str) or np.ndim(self.n_clusters):
             return self._fit_automatic(X, sample_weight)
         self._check_parameters()
-        self._check_room(X)
+        self._check_memory(X)
         X = check_features(self, X, reset=True)
         k = check_n_clusters(self.n_clusters, X.shape[0])
         rows = self._placed(X, check_weights(sample_weight, X))

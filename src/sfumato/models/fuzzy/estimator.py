@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from ...array.arrays import to_numpy
 from ...array.docs import documented
-from ...array.rows import Rows, add, has_holes
+from ...array.rows import Rows, add, has_missing
 from ...array.types import Array, ArrayLike, RandomState
 from ...array.validation import check_choice, check_n_clusters, check_number, check_weights
 from ...array.warn import warn
@@ -174,7 +174,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
             return self._fit_automatic(X, sample_weight, y, **links)
         self._check_parameters()
         known = Known.of(must_link, cannot_link, y, X, self.n_clusters)
-        self._check_room(X)
+        self._check_memory(X)
         X = check_features(self, X, reset=True, missing=not self._in_space)
         if known.links is not None or self._in_space:
             if self._full:
@@ -195,7 +195,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
             self._space, points = KernelSpace.of(X, self.metric, "metric", 0.5**0.5)
         plain, centre = Rows(points, weights), not sp.issparse(points) or self._full
         self._kind = "full" if self._full else "spherical"
-        if not self._in_space and has_holes(plain):
+        if not self._in_space and has_missing(plain):
             if self._full:
                 raise ValueError(
                     "X contains NaN, and metric='mahalanobis' needs complete features: choose "
@@ -230,7 +230,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         self._check_fitted()
         X = check_features(self, X, reset=False, missing=self._euclidean)
         weights, kind = check_weights(sample_weight, X), self._kind
-        if self._euclidean and has_holes(Rows(X)):
+        if self._euclidean and has_missing(Rows(X)):
             kind = "partial"
 
         def view(block: Any) -> Any:
@@ -418,7 +418,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         # Free rows by sums over blocks, linked rows separately.
         free = np.ones(rows.shape[0]) if weights is None else weights.copy()
         free[linked.links.rows] = 0.0
-        others = rows.beside(free)
+        others = rows.with_columns(free)
 
         def step(state: kernel.State) -> tuple[kernel.State, float]:
             ready = self._ready(state)

@@ -25,7 +25,7 @@ from .distances import roots
 
 # Variance of an unknown direction in whitened coordinates below which it counts as known. Only
 # relevant with more features than coordinates, and then for a third of the directions
-OPEN = 0.01
+SMALLEST_VARIANCE = 0.01
 PIECE = 512  # rows whose matrices are held at a time
 
 
@@ -164,14 +164,14 @@ class Background(NamedTuple):
         spreads = np.zeros((len(patterns), most, P.shape[1]))
         scaled = np.where(missing, 0.0, centred / self.unit)
         filled = scaled.copy()
-        for rows, holes in _by_number(missing):
-            filled[rows[:, None], holes] = _expected(scaled[rows], holes, inverse)[0]
-        for rows, holes in _by_number(patterns):
-            covariances = np.linalg.inv(inverse[holes[:, :, None], holes[:, None, :]])
-            F = np.swapaxes(np.linalg.cholesky(covariances), 1, 2) @ P[holes]
+        for rows, hidden in _by_number(missing):
+            filled[rows[:, None], hidden] = _expected(scaled[rows], hidden, inverse)[0]
+        for rows, hidden in _by_number(patterns):
+            covariances = np.linalg.inv(inverse[hidden[:, :, None], hidden[:, None, :]])
+            F = np.swapaxes(np.linalg.cholesky(covariances), 1, 2) @ P[hidden]
             _, values, directions = np.linalg.svd(F, full_matrices=False)
             # In whitened coordinates nothing is wider than one, up to rounding.
-            values = np.where(values**2 > OPEN, np.minimum(values, 1.0), 0.0)
+            values = np.where(values**2 > SMALLEST_VARIANCE, np.minimum(values, 1.0), 0.0)
             spreads[rows, : values.shape[1]] = values[:, :, None] * directions
         pattern = np.where(missing.any(axis=1), which.ravel(), -1)
         return filled * self.unit, Gaps(pattern, spreads)
@@ -193,13 +193,13 @@ def _by_number(missing: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def _expected(
-    centred: np.ndarray, holes: np.ndarray, inverse: np.ndarray
+    centred: np.ndarray, hidden: np.ndarray, inverse: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Expected values (b, h) and covariances (b, h, h) of missing ``holes`` (b, h), which are 0
+    """Expected values (b, h) and covariances (b, h, h) of missing ``hidden`` (b, h), which are 0
     here.
     """
-    covariances = np.linalg.inv(inverse[holes[:, :, None], holes[:, None, :]])
-    pulls = np.take_along_axis(centred @ inverse, holes, axis=1)
+    covariances = np.linalg.inv(inverse[hidden[:, :, None], hidden[:, None, :]])
+    pulls = np.take_along_axis(centred @ inverse, hidden, axis=1)
     return -(covariances @ pulls[:, :, None])[:, :, 0], covariances
 
 
@@ -236,12 +236,12 @@ def _step(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and covariance of the objects, with missing values as expected by the last Gaussian."""
     filled, extra = centred.copy(), np.zeros(inverse.shape)
-    for rows, holes in groups:
+    for rows, hidden in groups:
         block = centred[rows] - mean
-        np.put_along_axis(block, holes, 0.0, axis=1)
-        expected, covariances = _expected(block, holes, inverse)
-        filled[rows[:, None], holes] = mean[holes] + expected
-        where = holes[:, :, None], holes[:, None, :]
+        np.put_along_axis(block, hidden, 0.0, axis=1)
+        expected, covariances = _expected(block, hidden, inverse)
+        filled[rows[:, None], hidden] = mean[hidden] + expected
+        where = hidden[:, :, None], hidden[:, None, :]
         np.add.at(extra, where, own[rows, None, None] * covariances)
     mean = own @ filled / own.sum()
     filled -= mean

@@ -16,7 +16,7 @@ from sfumato.array.warn import EvidenceWarning
 from sfumato.components import kernel
 from sfumato.components.incomplete import expected_sums, incomplete_logits
 from sfumato.models.consensus import em, evidence
-from sfumato.numerics import holes
+from sfumato.numerics import missing
 from sfumato.numerics.axes import fit_axes
 
 
@@ -59,7 +59,7 @@ def marginal_posteriors(ensemble, axes, S, X):
 
 @pytest.mark.parametrize("n_axes", [20, 2])
 def test_posteriors_are_those_of_what_was_seen(n_axes, monkeypatch):
-    monkeypatch.setattr(holes, "OPEN", 0.0)
+    monkeypatch.setattr(missing, "SMALLEST_VARIANCE", 0.0)
     X, _ = blobs(150, 4)
     X = X @ np.random.default_rng(1).normal(size=(4, 4))
     ensemble = MixtureEnsemble(2, n_clusters=3, n_axes=n_axes, random_state=0).fit(X)
@@ -80,7 +80,7 @@ def test_expected_sums_are_those_of_a_gaussian_mixture_with_holes():
     rows = -0.5 * em.distances.coefficients(means, np.linalg.inv(covariances), "full")
     rows[:, 0] += np.log(shares) - 0.5 * np.linalg.slogdet(covariances)[1]
     rows[:, 0] -= 1.5 * np.log(2 * np.pi)
-    background = holes.Background(np.ones(3), np.eye(3))
+    background = missing.Background(np.ones(3), np.eye(3))
     filled, gaps = background.complete(X, np.eye(3))
     weights = rng.uniform(0.5, 2.0, size=len(X))
     sums, level = em.expect(em.Seen.of(filled, weights, gaps), rows)

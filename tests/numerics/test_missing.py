@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from sfumato.numerics.holes import PIECE, Marginal, Patterns
+from sfumato.numerics.missing import PIECE, Marginal, Patterns
 
 
 def given(n=30, d=4, seed=0):
