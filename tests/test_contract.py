@@ -13,11 +13,14 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 from sklearn.base import clone
+from sklearn.datasets import make_blobs
 from sklearn.exceptions import NotFittedError
 
+import sfumato
 from cases import CASES
 from sfumato import memberships as ms
 from sfumato.array import rows
+from sfumato.metrics import adjusted_rand_index
 from tolerances import settled, stopped
 
 every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -444,3 +447,25 @@ def test_predictions_at_a_level(case):
             model.predict(evidence, n_clusters=n_clusters), U.argmax(axis=1)
         )
         np.testing.assert_array_equal(model.transform(evidence, n_clusters=n_clusters), U)
+
+
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+@pytest.mark.parametrize(
+    ("make", "least"),
+    [
+        (sfumato.GaussianMixture, 0.999),
+        pytest.param(sfumato.EvidenceAccumulation, 0.98, marks=pytest.mark.slow),
+    ],
+)
+def test_a_chosen_number_depends_on_neither_order_nor_precision(make, least):
+    """Where the search looks at a sample of the objects."""
+    X, y = make_blobs(12_000, 6, centers=5, cluster_std=2.5, random_state=1)
+    order = np.random.default_rng(0).permutation(len(X))
+    whole, shuffled, single = (
+        make(random_state=0).fit(evidence) for evidence in (X, X[order], X.astype(np.float32))
+    )
+    assert whole.n_clusters_ == shuffled.n_clusters_ == single.n_clusters_ == 5
+    assert single.memberships_.dtype == np.float32
+    assert adjusted_rand_index(y, whole.labels_) > 0.95
+    assert adjusted_rand_index(whole.labels_[order], shuffled.labels_) >= least
+    assert adjusted_rand_index(whole.labels_, single.labels_) >= least

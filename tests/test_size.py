@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / ".ci" / "figures.py"
 LIMITS = {
-    "lines of Python": 41_315,
+    "lines of Python": 41_343,
     "files of Python": 177,
     "lines of Cython": 5_000,
     "constants": 133,

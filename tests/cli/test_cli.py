@@ -334,7 +334,7 @@ def test_debug_shows_the_traceback(run):
 def test_help_says_which_model_is_taken(run):
     for name in ("fit", "choose"):
         said = " ".join(run(name, "--help")[1].split()).replace("- ", "-")  # broken at hyphens
-        assert "if not given, mixed-mixture for a table with categories, else consensus" in said
+        assert "if not given, mixed-mixture for a table with categories in a fifth of its" in said
 
 
 def test_missing_values_are_named(run, tmp_path):

@@ -160,7 +160,7 @@ def flowers(path, *, species=True, header="sepal_length,sepal_width,petal_length
     return data
 
 
-@pytest.mark.parametrize("model", [(), ("-m", "fcm")])
+@pytest.mark.parametrize("model", [("-m", "mixed-mixture"), ("-m", "fcm")])
 def test_new_objects_without_a_category_have_it_missing(run, tmp_path, model):
     flowers(tmp_path / "flowers.csv")
     code, _, err = run("fit", "flowers.csv", *model, "-k", 3, "-o", "r")
@@ -279,3 +279,28 @@ def test_an_ensemble_counts_its_members(run, wine, monkeypatch):
     assert counted[0][1].startswith("member 1 of ")
     assert max(share for share, _ in counted) == 1.0
     assert not [text for _, text in heard if "nan" in text]
+
+
+def test_a_category_among_many_measurements_does_not_make_the_clusters(run, tmp_path):
+    rng = np.random.default_rng(0)
+    group = np.arange(90) % 2
+    X = rng.normal(size=(90, 8)) + 4.0 * group[:, None]
+    head = "patient,ward," + ",".join(f"m{j}" for j in range(8))
+    lines = [
+        f"{1000 + i},{'ABC'[rng.integers(3)]}," + ",".join(f"{x:.3f}" for x in row)
+        for i, row in enumerate(X)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join([head, *lines]))
+    code, _, err = run("fit", "t.csv", "-o", "r")
+    assert code == 0, err
+    assert "left out, since nearly all columns are numbers: 'ward'" in err
+    assert (summary()["model"], summary()["n_clusters"]) == ("consensus", 2)
+    assert "ward" not in summary()["input"]["columns"]
+    assert any("'ward'" in note for note in summary()["input"]["notes"])
+    with open("r/memberships.csv") as file:
+        assert adjusted_rand_score(group, clusters(file.read())) == 1.0
+    # Whoever names the columns is given them.
+    names = ",".join(["ward", *(f"m{j}" for j in range(8))])
+    assert run("fit", "t.csv", "-o", "q", "--columns", names, "-k", 2)[0] == 0
+    with open("q/summary.json") as file:
+        assert "ward=A" in json.load(file)["input"]["columns"]

@@ -67,13 +67,14 @@ def on_one_scale(table: Table, request: Request, estimator: Estimator, terminal:
         kinds = {place: _distribution(column) for place, column in enumerate(table.used)}
         estimator.set_params(columns=kinds)
     scaling, said = rescale(table, request.scale, request.model, estimator, request.is_matrix)
-    notes = [*_labelings(table), *set_aside(table), *advice(original), *said]
+    said = [*_labelings(table), *set_aside(table), *advice(original), *said]
     without = 0 if table.classes is None else int((~with_class(table.classes)).sum())
     if without and not estimator.needs_classes:
         have = "object has" if without == 1 else "objects have"
-        notes.append(f"{without:,} {have} no class and are left out of the comparison")
-    for note in notes:
+        said.append(f"{without:,} {have} no class and are left out of the comparison")
+    for note in said:
         terminal.remark(note)
+    notes = [*table.notes, *said]
     if any(column.name == table.id_column for column in table.fields or []):
         notes.insert(0, f"ids are taken from column '{table.id_column}'")
     values, kept = scaled(table.values, scaling), scaling.kept()

@@ -49,19 +49,42 @@ def fit(asked: Request) -> None:
     to_errors = str(request.out) == "-"
     terminal = Terminal(as_json=request.as_json, quiet=request.quiet, to_errors=to_errors)
     with _claimed(request) as output:
-        with terminal.progress("reading") as advance:
-            table = read(request.data, request.roles, advance)
+        request, table = _read(request, terminal)
         _check(table, clusters)
         if table.id_column is not None and request.id_column is None:
             terminal.remark(f"ids are taken from column '{table.id_column}'")
-        model = request.model or first_choice(table)
         if request.clusters is None:  # needs the model class, imported only now
-            clusters = parse_clusters(None, model)
-        number = "auto" if clusters is None else str(clusters)
-        request = replace(request, model=model, clusters=number)
-        estimator = make(model, clusters, **request.model_settings)
+            clusters = parse_clusters(None, request.model)
+        request = replace(request, clusters="auto" if clusters is None else str(clusters))
+        estimator = make(request.model, clusters, **request.model_settings)
         table = on_one_scale(table, request, estimator, terminal)
         fit_and_write(request, estimator, table, terminal, output)
+
+
+def _read(request: Request, terminal: Terminal) -> tuple[Request, Table]:
+    """The request with a model, and its table. By default, a few categories among numbers do not
+    make clusters: one of them alone would make those that lie apart most clearly.
+    """
+    with terminal.progress("reading") as advance:
+        table = read(request.data, request.roles, advance)
+        if request.model is not None:
+            return request, table
+        model, drop = first_choice(table), []
+        if model == "consensus" and request.columns is None:
+            drop = [column.name for column in table.used if column.kind != "number"]
+        if drop:
+            request = replace(request, drop=[*(request.drop or []), *drop])
+            table = read(request.data, request.roles, advance)
+    if drop:
+        named = ", ".join(f"'{plain(name, 30)}'" for name in drop[:6])
+        more = f" and {len(drop) - 6} more" if len(drop) > 6 else ""
+        text = (
+            f"left out, since nearly all columns are numbers: {named}{more}; --class-column "
+            "compares the clusters with one, --model mixed-mixture makes them with all columns"
+        )
+        terminal.remark(text)
+        table = table._replace(notes=(text,))
+    return replace(request, model=model), table
 
 
 def _claimed(request: Request) -> Any:
@@ -357,9 +380,7 @@ def choose(
 def _chosen(
     asked: Request, candidates: range | None, criterion: str, terminal: Terminal
 ) -> tuple[Any, float | None]:
-    with terminal.progress("reading") as advance:
-        table = read(asked.data, asked.roles, advance)
-    asked = replace(asked, model=asked.model or first_choice(table))
+    asked, table = _read(asked, terminal)
     estimator = make(asked.model, None, **asked.model_settings)
     table = on_one_scale(table, asked, estimator, terminal)
     prepare(estimator, table, asked.model, asked.labels)
