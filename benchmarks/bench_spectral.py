@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits, load_iris, make_blobs, make_circles, m
 from sfumato import SpectralClustering
 from sfumato.engine import loop
 from sfumato.metrics import matched_accuracy
-from sfumato.models.factorization import kernel
+from sfumato.models import factorization as kernel
 from sfumato.similarity import coassociation, doubly_stochastic, gaussian, knn, self_tuning
 
 from .timing import Line, medians

@@ -17,7 +17,7 @@ from sfumato import FuzzyCMeans, GaussianMixture, conjugate, metrics
 from sfumato.engine import loop
 from sfumato.models.discriminative import kernel as discriminative
 from sfumato.models.pairwise import kernel as pairwise
-from sfumato.numerics import contingency, kmeans, simplex
+from sfumato.numerics import contingency, eigen, simplex
 
 
 def test_baum_eagon_denominator():
@@ -82,7 +82,7 @@ def test_spectral_rounding_cost_is_squared():
     )
     distortion = (degree * np.square(Z - centers[labels]).sum(axis=1)).sum()
     norm_of_difference = np.linalg.norm(E @ E.T - Pi)
-    assert kmeans.spectral_cost(E, degree, labels, 2) == pytest.approx(distortion, abs=1e-10)
+    assert eigen.spectral_cost(E, degree, labels, 2) == pytest.approx(distortion, abs=1e-10)
     assert norm_of_difference**2 / 2 == pytest.approx(distortion, abs=1e-10)
     assert norm_of_difference / 2 != pytest.approx(distortion, rel=0.01)
 

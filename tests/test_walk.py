@@ -20,9 +20,9 @@ from sfumato.array import rows
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {
     "GaussianMixture": 16,
-    "EvidenceAccumulation": 34,
+    "EvidenceAccumulation": 32,
     "FuzzyCMeans": 20,
-    "PairwiseProbabilisticClustering": 27,
+    "PairwiseProbabilisticClustering": 26,
 }
 
 

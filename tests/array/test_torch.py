@@ -19,9 +19,10 @@ from sfumato import (
 )
 from sfumato.array.arrays import namespace, to_numpy
 from sfumato.models.discriminative import kernel
-from sfumato.numerics import eigen, scaling
+from sfumato.numerics import eigen
 from sfumato.numerics.operators import normalized_operator
 from sfumato.similarity import coassociation
+from sfumato.similarity.doubly_stochastic import entropy_dual, fixed_point, frobenius_dual, newton
 
 TOLERANCE = {np.float64: 1e-6, np.float32: 2e-2}
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -151,20 +152,20 @@ def test_leading_eigenvectors_are_those_of_numpy(rng, put, n):
     np.testing.assert_allclose(F @ F.T, E @ E.T, atol=1e-6)
 
 
-@pytest.mark.parametrize("dual", [scaling.entropy_dual, scaling.frobenius_dual])
+@pytest.mark.parametrize("dual", [entropy_dual, frobenius_dual])
 def test_newton_steps_to_a_doubly_stochastic_matrix_are_those_of_numpy(blocks, put, dual):
     K, y = blocks / blocks.sum(axis=1).mean(), np.zeros(len(blocks))
     K_there, y_there = put(K), put(y)
     for _ in range(8):
         y, y_there = (
-            scaling.newton(lambda z: dual(K, z), y),
-            scaling.newton(lambda z: dual(K_there, z), y_there),
+            newton(lambda z: dual(K, z), y),
+            newton(lambda z: dual(K_there, z), y_there),
         )
     assert float(abs(dual(K_there, y_there).gradient).max()) < 1e-8
     np.testing.assert_allclose(to_numpy(y_there), y, atol=1e-8)
     x = np.exp(np.linspace(-1, 1, len(y)))
     np.testing.assert_allclose(
-        to_numpy(scaling.fixed_point(K_there, put(x))), scaling.fixed_point(K, x), rtol=1e-12
+        to_numpy(fixed_point(K_there, put(x))), fixed_point(K, x), rtol=1e-12
     )
 
 

@@ -11,7 +11,7 @@ import time
 import faults
 from sfumato import report
 from sfumato.cli import main
-from sfumato.io import saving
+from sfumato.io import results
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
@@ -32,7 +32,7 @@ def _command(folder, words, place):
     os.chdir(folder)
     sys.stderr = open("stderr", "w")  # noqa: SIM115 (for the life of the process)
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-    saving.Checkpoint.__init__.__kwdefaults__["every"] = 0.0
+    results.Checkpoint.__init__.__kwdefaults__["every"] = 0.0
     report.write = lambda path, *_, **__: path.write_text("<html>")
     faults.watch_the_rest(setattr)
     with faults.fault(folder, place, faults.kill) as writes:

@@ -350,13 +350,13 @@ def test_missing_values_are_named(run, tmp_path):
 def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_answer(
     run, data, tmp_path, monkeypatch
 ):
-    from sfumato.io import saving
+    from sfumato.io import results
 
     # With this rule every step is kept; a whole run on few objects is one call otherwise
     rule = ("--set", "metric=mahalanobis", "--set", "tol=1e-12")
     words = ("fit", data, *ROLES, "--set", "n_init=4", *rule)
     assert run(*words, "--out", "whole")[0] == 0
-    keep, count = saving.Checkpoint.keep, 0
+    keep, count = results.Checkpoint.keep, 0
 
     def stop(self, *arguments):
         nonlocal count
@@ -365,7 +365,7 @@ def test_ctrl_c_keeps_a_checkpoint_that_resumes_to_the_same_answer(
         if count == 20:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(saving.Checkpoint, "keep", stop)
+    monkeypatch.setattr(results.Checkpoint, "keep", stop)
     code, _, err = run(*words, "--out", "r")
     assert (code, "--resume" in err) == (130, True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.csv", "r.checkpoint", "whole"]

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.cli import main
 from sfumato.cli.evidence import advice, explained_by_one
-from sfumato.cli.terminal import Terminal
+from sfumato.cli.main import Terminal
 from sfumato.io import Roles, read
 
 CAUSES = [

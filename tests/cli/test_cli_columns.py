@@ -265,7 +265,7 @@ def test_a_table_with_categories_goes_to_the_model_that_takes_them(run, tmp_path
 
 
 def test_an_ensemble_counts_its_members(run, wine, monkeypatch):
-    from sfumato.cli.terminal import Terminal
+    from sfumato.cli.main import Terminal
 
     heard = []
 

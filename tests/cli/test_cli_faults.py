@@ -16,7 +16,7 @@ from test_cli import ROLES, data  # noqa: F401
 
 from faults import fault, raising, watch_the_rest
 from sfumato.array import validation
-from sfumato.io import InputError, read_result, saving
+from sfumato.io import InputError, read_result, results
 from sfumato.io.output import Output
 from sfumato.io.results import check_target
 
@@ -29,7 +29,7 @@ STOPPED = raising(KeyboardInterrupt)
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch):
-    monkeypatch.setitem(saving.Checkpoint.__init__.__kwdefaults__, "every", 0.0)
+    monkeypatch.setitem(results.Checkpoint.__init__.__kwdefaults__, "every", 0.0)
     watch_the_rest(monkeypatch.setattr)
 
 

@@ -11,7 +11,7 @@ import pytest
 from sfumato import models
 from sfumato.cli.options import make
 from sfumato.engine.loop import checkpoints
-from sfumato.io.saving import Checkpoint, load, save, untrusted
+from sfumato.io.results import Checkpoint, load, save, untrusted
 
 LABELS = np.arange(60) % 3
 X = np.random.default_rng(0).normal(size=(60, 3)) + 4 * np.eye(3)[LABELS]

@@ -59,7 +59,7 @@ def test_kill_9_in_the_middle_then_resume(tmp_path):
         "max_iter=100",
     ]
     often = (
-        "from sfumato.io.saving import Checkpoint; Checkpoint.__init__.__kwdefaults__['every'] "
+        "from sfumato.io.results import Checkpoint; Checkpoint.__init__.__kwdefaults__['every'] "
         "= 0.0; "
     )
     slow = "import time; from sfumato import FuzzyCMeans; u = FuzzyCMeans._update; "

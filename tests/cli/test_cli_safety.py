@@ -14,7 +14,7 @@ import pytest
 from test_cli import ROLES, blobs, data  # noqa: F401
 
 from sfumato.cli import fitting, main
-from sfumato.io import read_result, saving
+from sfumato.io import read_result, results
 from sfumato.io.output import Output
 from sfumato.io.results import check_target
 
@@ -64,12 +64,12 @@ def test_two_runs_to_one_folder(run, data, tmp_path):
 
 
 def often(monkeypatch):
-    monkeypatch.setitem(saving.Checkpoint.__init__.__kwdefaults__, "every", 0.0)
+    monkeypatch.setitem(results.Checkpoint.__init__.__kwdefaults__, "every", 0.0)
 
 
 def failing(monkeypatch, error, after):
     """Writes of checkpoints fail after some good ones."""
-    dump, count = saving.skops().dump, 0
+    dump, count = results.skops().dump, 0
 
     def fail(thing, path):
         nonlocal count
@@ -80,7 +80,7 @@ def failing(monkeypatch, error, after):
                 raise error
         dump(thing, path)
 
-    monkeypatch.setattr(saving.skops(), "dump", fail)
+    monkeypatch.setattr(results.skops(), "dump", fail)
 
 
 WORDS = ("--set", "n_init=4", "--set", "tol=1e-12", "--set", "metric=mahalanobis")
@@ -112,7 +112,7 @@ def test_the_last_good_checkpoint_survives_whatever_ends_the_fit(
     with monkeypatch.context() as patched:
         often(patched)
         failing(patched, OSError(errno.ENOSPC, "No space left on device"), 5)
-        keep, count = saving.Checkpoint.keep, 0
+        keep, count = results.Checkpoint.keep, 0
 
         def end(self, *arguments):
             nonlocal count
@@ -121,7 +121,7 @@ def test_the_last_good_checkpoint_survives_whatever_ends_the_fit(
             if count == 20:
                 raise stop
 
-        patched.setattr(saving.Checkpoint, "keep", end)
+        patched.setattr(results.Checkpoint, "keep", end)
         code, _, err = run(*words, "--out", "r")
     expected = {KeyboardInterrupt: 130, MemoryError: 4, RuntimeError: 1}[stop]
     assert (code, "goes on from the last good" in err) == (expected, stop is KeyboardInterrupt), err
@@ -332,15 +332,15 @@ def test_a_model_that_lost_what_it_learned_is_bad_input(run, data, tmp_path):
         [1, 2],
         FuzzyCMeans(3, random_state=0).fit(blobs()[0][:, :1]),
     ):
-        saving.save(thing, tmp_path / "r/model.skops")
+        results.save(thing, tmp_path / "r/model.skops")
         code, _, err = run("predict", "r", data)
         assert (code, len(err.splitlines())) == (2, 1), err
 
 
 def test_without_a_terminal_long_work_says_a_line_now_and_then(run, data, monkeypatch):
-    from sfumato.cli import terminal
+    from sfumato.cli.main import Terminal
 
-    monkeypatch.setattr(terminal.Terminal, "patience", 0.0)
+    monkeypatch.setattr(Terminal, "patience", 0.0)
     _, _, err = run("fit", data, *ROLES, "--out", "r")
     assert "reading: 100%, 60 rows; memory holds at most" in err
     assert "fitting fuzzy-c-means: " in err
@@ -359,7 +359,7 @@ def test_a_file_that_takes_the_place_of_the_checkpoint_meanwhile_stays(
     run, data, tmp_path, monkeypatch
 ):
     often(monkeypatch)
-    keep, count = saving.Checkpoint.keep, 0
+    keep, count = results.Checkpoint.keep, 0
 
     def appear(self, *arguments):
         nonlocal count
@@ -369,7 +369,7 @@ def test_a_file_that_takes_the_place_of_the_checkpoint_meanwhile_stays(
             os.replace(tmp_path / "mine", tmp_path / "r.checkpoint")
         keep(self, *arguments)
 
-    monkeypatch.setattr(saving.Checkpoint, "keep", appear)
+    monkeypatch.setattr(results.Checkpoint, "keep", appear)
     code, _, err = run("fit", data, *ROLES, "--out", "r")
     assert (code, "another file has this name" in err) == (0, True)
     assert (tmp_path / "r.checkpoint").read_text() == "weights of a week"
@@ -396,7 +396,7 @@ def test_a_tampered_checkpoint_is_bad_input_and_one_sentence(
         patched.setattr(fitting, "write_result", lambda *_, **__: 1 / 0)
         assert run("fit", data, *ROLES, *WORDS, "--out", "r")[0] == 1
     path = tmp_path / "r.checkpoint"
-    saving.save(TAMPERED[case](saving.load(path)), path)
+    results.save(TAMPERED[case](results.load(path)), path)
     code, _, err = run("fit", data, *ROLES, *WORDS, "--out", "r", "--resume")
     said = [line for line in err.splitlines() if "error" in line]
     assert (code, len(said), "Traceback" in err) == (2, 1, False), err

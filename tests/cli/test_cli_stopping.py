@@ -14,10 +14,11 @@ import time
 import numpy as np
 import pytest
 
-from sfumato.cli import main, stopping
+from sfumato.cli import main
+from sfumato.cli.main import Stop, listening, rescued
 
 FAST = (
-    "from sfumato.io.saving import Checkpoint; Checkpoint.__init__.__kwdefaults__['every'] = 0.0; "
+    "from sfumato.io.results import Checkpoint; Checkpoint.__init__.__kwdefaults__['every'] = 0.0; "
 )
 FCM = ("-m", "fuzzy-c-means", "-k", "3")
 MAIN = "import sys; from sfumato.cli import main; sys.exit(main())"
@@ -152,14 +153,14 @@ def test_a_stop_that_is_not_heard_is_carried_out_by_the_watch(monkeypatch, capsy
     Heard in time, it does nothing.
     """
     ended = []
-    monkeypatch.setattr(stopping.Stop, "patience", 0.05)
+    monkeypatch.setattr(Stop, "patience", 0.05)
     monkeypatch.setattr(os, "_exit", ended.append)
-    with stopping.listening(), stopping.rescued(lambda: "all is kept"):
+    with listening(), rescued(lambda: "all is kept"):
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
         with pytest.raises(KeyboardInterrupt):
             time.sleep(len(hashlib.pbkdf2_hmac("sha256", b"", b"", 1_500_000)))
     assert (ended, capsys.readouterr().err) == ([143], "sfumato: all is kept\n")
-    with stopping.listening(), pytest.raises(KeyboardInterrupt), stopping.rescued(lambda: "kept"):
+    with listening(), pytest.raises(KeyboardInterrupt), rescued(lambda: "kept"):
         signal.raise_signal(signal.SIGINT)
     assert ended == [143]
 
@@ -186,7 +187,7 @@ def test_signals_are_given_back_and_ignored_ones_stay_ignored(capsys):
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
     earlier = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with stopping.listening() as stop:
+        with listening() as stop:
             os.kill(os.getpid(), signal.SIGINT)
             assert stop.signal is None
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -9,7 +9,7 @@ from sfumato.array import rows
 from sfumato.cli import main
 from test_walk import walked
 
-LIMIT = 78
+LIMIT = 60
 
 
 def test_a_fit_on_the_command_line_passes_few_modules(tmp_path, monkeypatch, drawn):

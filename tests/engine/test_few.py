@@ -12,7 +12,7 @@ from sfumato import (
     MixedMixture,
     SpectralClustering,
 )
-from sfumato.engine.few import few_scores
+from sfumato.engine.numbers import few_scores
 from sfumato.engine.structure import count_distinct, has_few
 
 

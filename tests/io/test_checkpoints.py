@@ -6,7 +6,7 @@ from scipy.optimize import minimize, rosen, rosen_der
 
 from sfumato.engine.loop import Run, Squarem, checkpoints, iterate, replay
 from sfumato.io import output
-from sfumato.io.saving import Checkpoint
+from sfumato.io.results import Checkpoint
 
 
 class Keeper:

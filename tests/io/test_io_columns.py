@@ -154,7 +154,7 @@ def test_missing_words_in_numbers_and_in_categories(table):
 
 
 def test_words_far_down_a_column_of_numbers(table, monkeypatch):
-    from sfumato.io import text as module
+    from sfumato.io import tables as module
 
     monkeypatch.setattr(module, "_BLOCK", 4)
     found = table("x,y\n" + "\n".join(f"{i},{i % 2}" for i in range(4)) + "\n" + "a,1\nb,0\n" * 4)

@@ -18,9 +18,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato import FuzzyCMeans
-from sfumato.io import InputError, Roles, read, reading, text
-from sfumato.io.results import read_memberships, read_summary, write_memberships
-from sfumato.io.saving import load, save, untrusted
+from sfumato.io import InputError, Roles, read, reading, tables
+from sfumato.io.results import (
+    load,
+    read_memberships,
+    read_summary,
+    save,
+    untrusted,
+    write_memberships,
+)
 
 ODD = [
     "x\r=cmd|' /C calc'!A0",
@@ -79,7 +85,7 @@ def test_wide_tables_are_read_to_the_end_of_their_header(tmp_path, title):
     (tmp_path / "wide.csv").write_text(
         "sample," + ",".join(title.format(j) for j in range(p)) + "\n" + rows
     )
-    assert (tmp_path / "wide.csv").stat().st_size > text._SAMPLE
+    assert (tmp_path / "wide.csv").stat().st_size > tables._SAMPLE
     table = read(tmp_path / "wide.csv")
     np.testing.assert_array_equal(table.values, X)
     assert (len(table.columns), table.ids[-1]) == (p, "s11")
@@ -88,14 +94,14 @@ def test_wide_tables_are_read_to_the_end_of_their_header(tmp_path, title):
 
 
 def test_a_first_line_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "_LONGEST", 2**19)
+    monkeypatch.setattr(tables, "_LONGEST", 2**19)
     (tmp_path / "x.csv").write_text("1," * 2**20)
     with pytest.raises(InputError, match="the first line has more than"):
         read(tmp_path / "x.csv")
 
 
 def test_wide_rows_are_taken_a_few_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "_BLOCK", 1)
+    monkeypatch.setattr(tables, "_BLOCK", 1)
     X = np.arange(700).reshape(70, 10)
     (tmp_path / "x.csv").write_text("\n".join(",".join(map(str, row)) for row in X.tolist()))
     heard = []

@@ -19,7 +19,7 @@ from scipy.io import mmwrite
 
 from sfumato import MemoryBudgetError
 from sfumato.io import InputError, Roles, read
-from sfumato.io.text import sniff
+from sfumato.io.tables import sniff
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from sfumato import FuzzyCMeans, SpectralClustering
 from sfumato.engine.loop import checkpoints
 from sfumato.io import InputError, Result, read_result, write_result
 from sfumato.io.output import Output
-from sfumato.io.results import check_target
-from sfumato.io.saving import Checkpoint, load, save, untrusted
+from sfumato.io.results import Checkpoint, check_target, load, save, untrusted
 
 HOSTILE = [
     "</script><script>alert(1)</script>",

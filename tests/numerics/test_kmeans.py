@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from sfumato.native import kmeans as native
-from sfumato.numerics import kmeans
+from sfumato.numerics import eigen
 from sfumato.similarity.learn import gaussian, neighbor_cost, scale_gradient, spectral_cost
 
 
@@ -27,7 +27,7 @@ def slow_cost(E, degree, labels):
 def test_spectral_cost_is_half_the_squared_distance_of_projections(rng, labels):
     E = np.linalg.qr(rng.normal(size=(30, 3)))[0]
     degree = rng.random(30) + 0.1
-    assert kmeans.spectral_cost(E, degree, labels, 3) == pytest.approx(
+    assert eigen.spectral_cost(E, degree, labels, 3) == pytest.approx(
         slow_cost(E, degree, labels), abs=1e-12
     )
 
@@ -37,8 +37,8 @@ def test_spectral_cost_is_the_weighted_distortion(rng):
     degree = rng.random(40) + 0.1
     Z, centers = E / np.sqrt(degree)[:, None], rng.normal(size=(4, 4))
     centers, _, history, _ = native.lloyd(Z, degree, centers, 100, 0.0)
-    labels = kmeans.squared_distances(Z, centers).argmin(axis=1)
-    assert history[-1] == pytest.approx(kmeans.spectral_cost(E, degree, labels, 4), abs=1e-10)
+    labels = eigen.squared_distances(Z, centers).argmin(axis=1)
+    assert history[-1] == pytest.approx(eigen.spectral_cost(E, degree, labels, 4), abs=1e-10)
 
 
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 6))
@@ -70,7 +70,7 @@ def test_temperature_has_the_largest_likelihood(rng):
         return -(weights * (np.log(density.mean(axis=1)) - q / 2 * log_t)).sum()
 
     best = minimize_scalar(loss, bounds=(-6, 6), method="bounded", options={"xatol": 1e-10})
-    assert np.log(kmeans.temperature(distances, weights, q)) == pytest.approx(best.x, abs=1e-4)
+    assert np.log(eigen.temperature(distances, weights, q)) == pytest.approx(best.x, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_temperature_has_the_largest_likelihood(rng):
     [np.zeros((5, 3)), np.eye(3)[[0, 1, 2, 0]] * 1e-300, 1 - np.eye(3), (1 - np.eye(3)) * 1e200],
 )
 def test_memberships_of_odd_distances(distances):
-    t = kmeans.temperature(distances, np.ones(len(distances)), 2)
-    U = kmeans.memberships(distances, t, 2)
+    t = eigen.temperature(distances, np.ones(len(distances)), 2)
+    U = eigen.cauchy_memberships(distances, t, 2)
     np.testing.assert_allclose(U.sum(axis=1), 1, atol=1e-12)
     assert np.isfinite(U).all()
     np.testing.assert_array_equal(U.argmax(axis=1), distances.argmin(axis=1))

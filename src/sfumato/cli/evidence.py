@@ -23,8 +23,8 @@ from ..io.columns import TUNING as READING
 from ..io.columns import encode as encode_columns
 from ..io.reading import quoted
 from ..numerics.missing import Marginal, Patterns
+from .main import Terminal
 from .options import Request
-from .terminal import Terminal
 
 
 class Tuning(NamedTuple):

@@ -23,12 +23,17 @@ from ..io import InputError, Table, read
 from ..io.columns import number
 from ..io.output import Output, check_file
 from ..io.reading import version
-from ..io.results import check_target, has_noise, write_memberships, write_result
-from ..io.saving import Checkpoint, check_checkpoint
+from ..io.results import (
+    Checkpoint,
+    check_checkpoint,
+    check_target,
+    has_noise,
+    write_memberships,
+    write_result,
+)
 from .evidence import agreement_of_resamples, on_one_scale, prepare
+from .main import NotConvergedError, StoppedError, Terminal, damaged, finite, rescued
 from .options import Request, check_model, first_choice, make, parse_clusters
-from .stopping import NotConvergedError, StoppedError, damaged, rescued
-from .terminal import Terminal, finite
 
 
 def consensus(asked: Request, data: str, features: bool) -> None:

@@ -8,6 +8,7 @@ import inspect
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -35,10 +36,9 @@ def commands() -> dict[str, str]:
 
 def class_of(name: str) -> Any:
     """The estimator class of a model."""
-    import sfumato
-
     check_model(name)
-    return getattr(sfumato, commands()[name])
+    model = next(model for model in models.MODELS if model.command == name)
+    return getattr(import_module(f"sfumato.models.{model.module}"), model.name)
 
 
 def canonical(name: str | None) -> str | None:

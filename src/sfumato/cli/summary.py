@@ -22,8 +22,8 @@ from ..report._page import answer, curve_of_model
 from ..selection import verdict
 from ..similarity import Factored
 from .evidence import agreement_of_resamples, explained_by_one, with_class
+from .main import Terminal, finite
 from .options import Request, commands
-from .terminal import Terminal, finite
 
 AGREEMENTS: dict[str, Any] = {
     name: getattr(metrics, name.lower().replace(" ", "_"))

@@ -17,15 +17,21 @@ from ..array.types import Array
 from ..io import InputError, Roles, Table, read, read_result
 from ..io.output import Output, check_file, check_folder
 from ..io.reading import archive_holds, quoted
-from ..io.results import has_noise, read_memberships, read_summary, text_file, write_memberships
-from ..io.saving import load, untrusted
+from ..io.results import (
+    has_noise,
+    load,
+    read_memberships,
+    read_summary,
+    text_file,
+    untrusted,
+    write_memberships,
+)
 from ..memberships import check_memberships
 from ..models import MODELS
 from .evidence import advice, as_fitted, roles_of_fitted, set_aside
+from .main import Terminal, damaged
 from .options import ALIASES
-from .stopping import damaged
 from .summary import agreement, write_report
-from .terminal import Terminal
 
 
 def predict(

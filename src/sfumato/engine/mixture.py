@@ -139,6 +139,7 @@ class Mixture(Clusterer):
         y: Any,
         sample_weight: ArrayLike | None,
         links: tuple[Any, Any] = (None, None),
+        measurement_error: Any = None,
         *,
         in_batches: bool = False,
     ) -> Any:
@@ -149,8 +150,18 @@ class Mixture(Clusterer):
         self._check_memory(X)
         X = self._read(X, reset=True)
         weights = check_weights(sample_weight, X)
+        X = self._varying(X, weights, measurement_error)
         sizes = self._sizes(X, weights)
-        return self._fit(X, weights, sizes, self._known(y, links, X, max(sizes)))
+        known = self._known(y, links, X, max(sizes))
+        return self._fit(X, weights, sizes, known, *self._errors(X, known, measurement_error))
+
+    def _varying(self, X: Array, weights: np.ndarray | None, measurement_error: Any) -> Any:
+        """The features to fit."""
+        return X
+
+    def _errors(self, X: Array, known: Known, measurement_error: Any) -> tuple[Any, ...]:
+        """Further columns of the data."""
+        return ()
 
     def _known(self, y: Any, links: tuple[Any, Any], X: Array, k: int) -> Known:
         """Constraints from partial labels and links."""

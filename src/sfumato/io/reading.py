@@ -25,13 +25,13 @@ from ..array.text import plain
 from ..array.validation import budget_for
 
 _READERS = {  # by file type: module and function, imported when needed
-    "text": ("text", "read_text"),
+    "text": ("tables", "read_text"),
     "npy": ("arrays", "read_npy"),
     "npz": ("arrays", "read_npz"),
     "matrix-market": ("arrays", "read_matrix_market"),
-    "parquet": ("frames", "read_parquet"),
-    "excel": ("frames", "read_excel"),
-    "anndata": ("frames", "read_anndata"),
+    "parquet": ("tables", "read_parquet"),
+    "excel": ("tables", "read_excel"),
+    "anndata": ("tables", "read_anndata"),
 }
 
 

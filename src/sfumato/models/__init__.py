@@ -53,14 +53,14 @@ MODELS = (
     ),
     Model(
         "CompletelyPositiveFactorization",
-        "factorization.estimator",
+        "factorization",
         "completely-positive",
         ("features", "similarity"),
         "a similarity matrix, factorized after doubly stochastic scaling",
     ),
     Model(
         "SpectralClustering",
-        "spectral.estimator",
+        "spectral",
         "spectral",
         ("features", "similarity"),
         "a similarity matrix or neighbour graph; clusters of any shape, quickly",

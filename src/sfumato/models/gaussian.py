@@ -13,7 +13,7 @@ from ..array.arrays import namespace, to_numpy
 from ..array.docs import documented
 from ..array.rows import Rows, has_missing
 from ..array.types import Array, ArrayLike, RandomState
-from ..array.validation import check_choice, check_number, check_weights
+from ..array.validation import check_choice, check_number
 from ..components.gaussian import Gaussian, Measured, Start, check_start, read_start
 from ..components.incomplete import check_errors
 from ..components.kernel import LOG_2PI, State
@@ -266,35 +266,18 @@ class GaussianMixture(AutomaticMixture, Mixture):
         """
         return self._learn(X, y, sample_weight, (must_link, cannot_link), measurement_error)
 
-    def _learn(
-        self,
-        X: Array,
-        y: Any,
-        sample_weight: ArrayLike | None,
-        links: tuple[Any, Any] = (None, None),
-        measurement_error: ArrayLike | None = None,
-        *,
-        in_batches: bool = False,
-    ) -> Any:
-        self._forget()
-        self._check_parameters()
-        self._check_memory(X)
-        X = self._read(X, reset=True)
-        weights = check_weights(sample_weight, X)
-        self._constant = self._find_constant(X, weights, in_batches, measurement_error)
-        X = X if self._constant is None else self._constant.part(X)
-        sizes = self._sizes(X, weights)
-        known = self._known(y, links, X, max(sizes))
+    def _errors(self, X: Array, known: Known, measurement_error: Any) -> tuple[Any, ...]:
+        """The covariances of errors, if given."""
         if known.links is not None and self.covariance_type == "average":
             raise ValueError(
                 "covariance_type='average' takes no must_link, cannot_link or labels of some "
                 "objects: use 'auto'"
             )
         if measurement_error is None:
-            return self._fit(X, weights, sizes, known)
+            return ()
         errors = check_errors(measurement_error, X, X.shape[1])
         self._check_with_errors(known)
-        return self._fit(X, weights, sizes, known, errors)
+        return (errors,)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -307,22 +290,22 @@ class GaussianMixture(AutomaticMixture, Mixture):
             check_choice(self.prior, "prior", ("default",))
         read_start(self.init)
 
-    def _find_constant(
-        self, X: Array, weights: np.ndarray | None, keep: bool, measurement_error: Any
-    ) -> Constant | None:
-        """Features that do not vary, if others do and the user gave no start or prior for them."""
+    def _varying(self, X: Array, weights: np.ndarray | None, measurement_error: Any) -> Any:
+        """Features without those that do not vary, if the user gave no start or prior for them."""
+        self._constant = None
         given = read_start(self.init) or isinstance(self.prior, NormalInverseWishart)
-        if keep or given or measurement_error is not None:
-            return None
+        if self._in_batches or given or measurement_error is not None:
+            return X
         counted = X
         if weights is not None and isinstance(X, np.ndarray) and (weights == 0).any():
             counted = X[weights > 0]
         low, high = Rows(counted).extremes().astype(np.float64)
         varies = low != high
         if varies.all() or not varies.any():
-            return None
+            return X
         unit = np.where(low == 0, 1.0, np.clip(np.abs(low), 1e-100, 1e100))
-        return Constant(np.flatnonzero(varies), low, self.regularization * unit**2)
+        self._constant = Constant(np.flatnonzero(varies), low, self.regularization * unit**2)
+        return self._constant.part(X)
 
     def _check_with_errors(self, known: Known) -> None:
         """Refuse options that cannot be combined with known errors."""

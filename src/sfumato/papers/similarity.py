@@ -17,10 +17,10 @@ from ..array.types import Similarity
 from ..engine import loop
 from ..memberships import align, one_hot
 from ..metrics import matched_accuracy
-from ..models.factorization.estimator import CompletelyPositiveFactorization
+from ..models.factorization import CompletelyPositiveFactorization
 from ..models.pairwise import kernel
 from ..models.pairwise.estimator import PairwiseProbabilisticClustering
-from ..models.spectral.estimator import SpectralClustering
+from ..models.spectral import SpectralClustering
 from ..numerics import simplex
 from ..similarity import cluster_kernel, doubly_stochastic, gaussian, self_tuning
 from .shelf import Outcome, ResultTable, Shelf, mean_and_deviation

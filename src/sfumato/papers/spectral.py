@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from .. import datasets
 from ..array.labels import encode
 from ..metrics import matched_accuracy
-from ..models.spectral.estimator import SpectralClustering
+from ..models.spectral import SpectralClustering
 from ..similarity import cluster_kernel, gaussian, knn, learn_scales, self_tuning
 from ..similarity.learn import spectral_cost
 from .shelf import Outcome, ResultTable, Shelf, mean_and_deviation

@@ -16,8 +16,7 @@ from ._curves import (
     selection,
 )
 from ._objects import levels, memberships, profiles, scatter, simplex, uncertainty
-from ._pairs import block_means, contingency, reconstruction, similarity
-from ._style import palette
+from ._style import block_means, contingency, palette, reconstruction, similarity
 
 __all__ = [
     "block_means",

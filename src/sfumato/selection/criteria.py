@@ -20,8 +20,14 @@ from scipy.spatial.distance import squareform
 
 from ..array.types import Array, ArrayLike
 from ..array.validation import reserve
-from ..engine.few import few_scores
-from ..engine.numbers import eigengap, misfit, misfit_of_sums, number_scores, penalized_eigengap
+from ..engine.numbers import (
+    eigengap,
+    few_scores,
+    misfit,
+    misfit_of_sums,
+    number_scores,
+    penalized_eigengap,
+)
 from ..engine.similarity_base import NAMED
 from ..engine.structure import LEVEL, SEARCH_TESTS, Structure, assess
 from ..memberships import one_hot

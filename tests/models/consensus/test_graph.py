@@ -9,7 +9,7 @@ from benchmarks.bench_graph import memberships, simulated_cells
 from sklearn.datasets import load_digits
 
 from sfumato.datasets import make_gaussians
-from sfumato.io.saving import load, save
+from sfumato.io.results import load, save
 from sfumato.metrics import adjusted_rand_index
 from sfumato.models.consensus import graph
 from sfumato.models.consensus.evidence import factorize

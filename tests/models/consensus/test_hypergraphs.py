@@ -7,11 +7,11 @@ from sklearn.cluster import SpectralClustering
 
 from sfumato import EvidenceAccumulation
 from sfumato.metrics import adjusted_rand_index
-from sfumato.models.consensus import hypergraphs
+from sfumato.models.consensus import solvers
 from sfumato.numerics.label_table import encode
 from sfumato.similarity import coassociation
 
-NAMES = pytest.mark.parametrize("name", hypergraphs.HYPERGRAPHS)
+NAMES = pytest.mark.parametrize("name", solvers.HYPERGRAPHS)
 
 
 def labelings(n=90, m=20, noise=0.1, gaps=0.0, seed=0):
@@ -58,8 +58,8 @@ def test_cspa_is_the_normalised_cut_of_the_coassociation():
 def test_hyperedges_are_weighed_by_their_size():
     L, _ = labelings(n=12, m=3)
     table = encode(L)
-    H = hypergraphs.incidence(table).toarray()
-    found = hypergraphs.ByCut("hgpa", table, 3, hypergraphs.Settings(4, 100, 1e-6, 0))
+    H = solvers.incidence(table).toarray()
+    found = solvers.ByCut("hgpa", table, 3, solvers.Settings(4, 100, 1e-6, 0))
     W = sum(np.outer(h, h) / h.sum() for h in H.T if h.sum())
     root = 1 / np.sqrt(W.sum(axis=1))
     values = np.linalg.eigvalsh(root[:, None] * W * root)[::-1][:3]
@@ -69,7 +69,7 @@ def test_hyperedges_are_weighed_by_their_size():
 def test_jaccard_by_a_slow_loop(rng):
     D = (rng.random((15, 5)) < 0.4).astype(float)
     D[0] = 1
-    J = hypergraphs.jaccard(sp.csr_array(D))
+    J = solvers.jaccard(sp.csr_array(D))
     for a in range(5):
         for b in range(5):
             both, either = (D[:, a] * D[:, b]).sum(), np.maximum(D[:, a], D[:, b]).sum()

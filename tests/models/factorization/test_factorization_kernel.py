@@ -11,7 +11,7 @@ from scipy.optimize import nnls
 
 from sfumato.array.arrays import native
 from sfumato.engine import loop
-from sfumato.models.factorization import kernel
+from sfumato.models import factorization as kernel
 from sfumato.similarity import doubly_stochastic
 
 

@@ -9,7 +9,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 from sfumato.array.arrays import to_numpy
 from sfumato.engine import loop
-from sfumato.models.pairwise import gradient, kernel, panels
+from sfumato.models.pairwise import kernel, panels, solve
 from sfumato.numerics import simplex
 
 
@@ -59,7 +59,10 @@ def test_every_kind_of_similarity_reaches_the_same_minimum(rng, exclude, scale):
     for kind, operator in evidence(W).items():
         problem = kernel.Problem(operator, exclude, scale)
         if kind == "operator":
-            step, state = partial(gradient.gradient_step, problem), gradient.start(problem, begin)
+            step, state = (
+                partial(solve.gradient_step, problem),
+                solve.gradient_start(problem, begin),
+            )
             found[kind] = float(loop.iterate(step, state, max_iter=3000, tol=1e-13).objective[0])
         else:
             step = loop.Extrapolation.accelerate(
@@ -86,7 +89,7 @@ def test_steps_never_raise_the_objective_and_stay_on_the_simplex(rng, exclude):
         (partial(kernel.coordinate_step, problem), kernel.start(problem, U)),
         (partial(panels.step, problem), kernel.start(problem, U)),
         (partial(kernel.baum_eagon_step, problem), kernel.start(problem, U)),
-        (partial(gradient.gradient_step, implicit), gradient.start(implicit, U)),
+        (partial(solve.gradient_step, implicit), solve.gradient_start(implicit, U)),
     ):
         run = loop.iterate(step, state, max_iter=60, tol=0)
         assert np.all(np.diff(run.history, axis=0) <= 1e-9 * np.square(W).sum())
@@ -97,9 +100,9 @@ def test_steps_never_raise_the_objective_and_stay_on_the_simplex(rng, exclude):
 def test_the_product_that_gradient_steps_carry_along_is_computed_anew_now_and_then(rng):
     W = similarity(rng)
     problem = kernel.Problem(kernel.Implicit(W), False, None)
-    state, ages = gradient.start(problem, simplex.draw(rng, (40, 2, 3))), []
+    state, ages = solve.gradient_start(problem, simplex.draw(rng, (40, 2, 3))), []
     for _ in range(26):
-        state, _ = gradient.gradient_step(problem, state)
+        state, _ = solve.gradient_step(problem, state)
         ages.append(state.age)
         exact = np.tensordot(W, state.U, axes=1)
         np.testing.assert_allclose(state.product, exact, atol=1e-10 * np.abs(exact).max())
@@ -110,7 +113,7 @@ def test_the_product_that_gradient_steps_carry_along_is_computed_anew_now_and_th
 def test_descent_direction_is_minus_a_quarter_of_the_gradient_over_the_scale(rng, exclude):
     W, U, a = similarity(rng, 8), rng.dirichlet(np.ones(3), 8), 0.6
     problem = kernel.Problem(kernel.Explicit(W), exclude, a)
-    R = gradient.descents(problem, U[:, None], (W @ U)[:, None], np.array([a]))[:, 0]
+    R = solve.descents(problem, U[:, None], (W @ U)[:, None], np.array([a]))[:, 0]
     numeric = np.empty_like(U)
     for index in np.ndindex(*U.shape):
         up, down = U.copy(), U.copy()
@@ -126,7 +129,7 @@ def test_descent_direction_is_minus_a_quarter_of_the_gradient_over_the_scale(rng
 def test_polynomials_along_a_line_match_direct_evaluation(rng, exclude):
     W, U, V = similarity(rng, 9), rng.dirichlet(np.ones(3), 9), rng.dirichlet(np.ones(3), 9)
     problem = kernel.Problem(kernel.Explicit(W), exclude, None)
-    t, q = gradient.polynomials(problem, U, V - U, W @ U, W @ (V - U))
+    t, q = solve.polynomials(problem, U, V - U, W @ U, W @ (V - U))
     for s in (0.0, 0.3, 1.0):
         G = (U + s * (V - U)) @ (U + s * (V - U)).T
         mask = 1 - np.eye(9) if exclude else np.ones((9, 9))

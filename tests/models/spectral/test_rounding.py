@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sfumato.engine import loop
-from sfumato.models.spectral import estimator
+from sfumato.models import spectral as estimator
 from sfumato.native import kmeans as native
-from sfumato.numerics import kmeans
+from sfumato.numerics import eigen
 
 
 def embedded(rng, n=120, k=4):
@@ -30,7 +30,7 @@ def orthogonal_rows(Z, k, first):
 
 
 def lloyd_step(Z, weights, centers):
-    distances = kmeans.squared_distances(Z, centers)
+    distances = eigen.squared_distances(Z, centers)
     labels, errors = distances.argmin(axis=1), weights * distances.min(axis=1)
     moved, distortion = np.empty_like(centers), float(errors.sum())
     for r in range(len(centers)):

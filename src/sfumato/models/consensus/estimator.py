@@ -28,8 +28,8 @@ from ...array.validation import (
 from ...array.warn import warn
 from ...data.features import check_observed, without_empty
 from ...engine.clusterer import most_clusters, plain_features
-from ...engine.few import number_of_few
 from ...engine.levels import local_maxima, products, sizes
+from ...engine.numbers import number_of_few
 from ...engine.objects import object_weights
 from ...engine.structure import CONFIDENT, has_few
 from ...selection.choose import reported

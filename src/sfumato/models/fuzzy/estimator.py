@@ -26,7 +26,7 @@ from ...numerics.distances import Coordinates, measure
 from ...selection.automatic import AutomaticClusters
 from . import fuzziness, kernel
 from .fuzziness import TUNING
-from .linked import LinkedUnits
+from .kernel import LinkedUnits
 
 __all__ = ["FuzzyCMeans"]
 

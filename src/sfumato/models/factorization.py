@@ -1,18 +1,31 @@
-"""Completely positive factorization: a nonnegative factor of a doubly stochastic similarity."""
+"""Completely positive factorization: a nonnegative factor of a doubly stochastic similarity.
+
+    f(G) = 1/2 sum_{i != j} (F_ij - g_i'g_j)^2,    G >= 0  (n x k)      (Zass and Shashua 2005)
+
+As a function of one row, all others fixed, f = const - 2 b'g + g'Hg with b = sum_{j != i} F_ij g_j
+and H = sum_{j != i} g_j g_j'. Row by row, with the newest values of all others, the published rule
+multiplies g_r <- g_r b_r / (H g)_r; the exact one minimises each entry in turn, g_r <- max(0, g_r +
+(b_r - (H g)_r) / H_rr). The gain of a row follows from b and H, so the objective needs no further
+product.
+
+An object of weight v stands for v copies that share a row. With h = sqrt(v) g and E_ij = sqrt(v_i
+v_j) F_ij the objective keeps its form, and pairs among copies add 1/2 sum_i c_i (E_ii - |h_i|^2)^2,
+c_i = 1 - 1/v_i (0 up to a weight of one): an entry is then the root of a cubic.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ...array.arrays import as_dense, is_numpy, to_numpy
-from ...array.docs import documented
-from ...array.types import ArrayLike, RandomState, Similarity
-from ...array.validation import (
+from ..array.arrays import as_dense, is_numpy, native, to_numpy
+from ..array.docs import documented
+from ..array.types import ArrayLike, RandomState, Similarity
+from ..array.validation import (
     InputSize,
     as_generator,
     check_choice,
@@ -21,23 +34,131 @@ from ...array.validation import (
     check_weights,
     reserve,
 )
-from ...array.warn import warn
-from ...data.constraints import Known, largest_first, match_columns, matching
-from ...engine import loop
-from ...engine.similarity_base import SimilarityClusterer
-from ...engine.similarity_evidence import Evidence, largest_entry
-from ...numerics import operators
-from ...numerics.kmeans import spectral_start
-from ...numerics.operators import dtype_of, normalized_operator, squared_norm
-from ...numerics.simplex import normalize
-from ...selection.automatic import AutomaticSimilarity
-from ...similarity.doubly_stochastic import (
+from ..array.warn import warn
+from ..data.constraints import Known, largest_first, match_columns, matching
+from ..engine import loop
+from ..engine.similarity_base import SimilarityClusterer
+from ..engine.similarity_evidence import Evidence, largest_entry
+from ..numerics import operators
+from ..numerics.eigen import spectral_start
+from ..numerics.operators import Factored, dtype_of, normalized_operator, squared_norm
+from ..numerics.simplex import normalize
+from ..selection.automatic import AutomaticSimilarity
+from ..similarity.doubly_stochastic import (
     doubly_stochastic,
     least_squares_shifts,
     named,
     shifted_rows,
 )
-from . import kernel
+
+
+class Problem(NamedTuple):
+    """A similarity in the form that the sweep needs: dense, CSR, or its factor if ``low``.
+
+    ``copies`` (n,) are the weights c of pairs among copies, ``weights`` (n,) those of the objects.
+    """
+
+    F: Any
+    low: bool
+    diagonal: np.ndarray
+    norm: float
+    copies: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, F: Any, low: bool = False, weights: np.ndarray | None = None) -> Problem:
+        """The problem of a similarity (of its factor if ``low``); with weights, that of E."""
+        squares = squared_norm(Factored(F) if low else F)
+        diagonal = Factored(F).diagonal() if low else F.diagonal()
+        weights = np.ones(len(diagonal)) if weights is None else weights
+        # Of the v^2 pairs among v copies of an object, v pair a copy with itself.
+        copies = 1.0 - 1.0 / np.maximum(weights, 1.0)
+        norm = squares - float(((1.0 - copies) * diagonal.astype(np.float64)) @ diagonal)
+        return cls(F, low, diagonal, norm, copies, weights)
+
+
+class State(NamedTuple):
+    """The factor G (n, k), and the value of its objective."""
+
+    G: np.ndarray
+    objective: float
+
+
+def objective(problem: Problem, G: np.ndarray) -> float:
+    """f(G), computed with one product."""
+    t, q = _terms(problem, G)
+    # Rounding may make the difference of large sums negative.
+    return max(0.0, 0.5 * (problem.norm - 2 * t + q))
+
+
+def _terms(problem: Problem, G: np.ndarray) -> tuple[float, float]:
+    """sum_{i != j} F_ij g_i'g_j  and  sum_{i != j} (g_i'g_j)^2."""
+    P = problem.F @ (problem.F.T @ G) if problem.low else problem.F @ G
+    lengths = np.einsum("ir,ir->i", G, G, dtype=np.float64)
+    S = (G.T @ G).astype(np.float64)
+    left = (1.0 - problem.copies) * lengths
+    t = float(np.einsum("ir,ir->", G, P, dtype=np.float64)) - float(problem.diagonal @ left)
+    return t, float(np.vdot(S, S)) - float(lengths @ left)
+
+
+def is_constant(problem: Problem) -> bool:
+    """Whether all F_ij, i != j, are equal: then  (sum F_ij)^2 = n (n - 1) sum F_ij^2."""
+    root = np.sqrt(problem.weights)
+    rows = problem.F @ (problem.F.T @ root) if problem.low else problem.F @ root
+    own = (1.0 - problem.copies) * problem.weights
+    total = float(root @ rows) - float(problem.diagonal @ own)
+    pairs = float(problem.weights.sum()) ** 2 - float(own @ problem.weights)
+    # Equality in the Cauchy-Schwarz inequality, up to rounding.
+    return total**2 >= (1 - 1e-9) * pairs * problem.norm
+
+
+def scaled_start(problem: Problem, G: np.ndarray) -> State:
+    """``G``, scaled to fit F best."""
+    t, q = _terms(problem, G)
+    G = (G * (t / q) ** 0.5).astype(G.dtype) if t > 0 and q > 0 else G
+    return State(G, objective(problem, G))
+
+
+def combine(problem: Problem, current: State, previous: State, momentum: float) -> State:
+    """The extrapolated factor, clipped at zero."""
+    G = np.maximum(0, current.G + momentum * (current.G - previous.G)).astype(current.G.dtype)
+    return State(G, objective(problem, G))
+
+
+def sweep(problem: Problem, exact: bool, state: State) -> tuple[State, float]:
+    """One update of every row, using the newest values, by the exact or the published rule."""
+    G, F = np.array(state.G, order="C"), problem.F
+    # G'G and, with a factor, F'G are updated along the way.
+    S = np.ascontiguousarray(G.astype(np.float64).T @ G)
+    M = np.array(F.T @ G, dtype=G.dtype, order="C") if problem.low else G
+    rows = native("factorization").Sweep(G, S, problem.diagonal, problem.copies, exact)
+    if sp.issparse(F):
+        entries = F.data.astype(G.dtype, copy=False), F.indices, F.indptr
+        gained = rows.sparse(*entries, G, M, problem.low)
+    else:
+        gained = rows.dense(np.ascontiguousarray(F, dtype=G.dtype), G, M, problem.low)
+    value = max(0.0, state.objective - gained)
+    return State(G, value), value
+
+
+def fold_in(B: np.ndarray, H: np.ndarray, *, max_iter: int = 500, tol: float = 1e-10) -> np.ndarray:
+    """The g >= 0 that minimises  g'Hg - 2 b'g,  for every row b of ``B``, by coordinate descent."""
+    G = np.zeros_like(B)
+    size = float(np.abs(B).max(initial=0.0))
+    slope = B.copy()
+    for _ in range(max_iter):
+        largest = 0.0
+        for r in range(B.shape[1]):
+            if H[r, r] <= 0:
+                continue
+            change = np.maximum(-G[:, r], slope[:, r] / H[r, r])
+            G[:, r] += change
+            slope -= change[:, None] * H[r]
+            # In units of the gradient, so that the tolerance is relative to the size of B.
+            largest = max(largest, float(np.abs(change).max(initial=0.0)) * float(H[r, r]))
+        if largest <= tol * size:
+            break
+    return G
 
 
 @documented
@@ -135,7 +256,7 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
                 "W is zero off the diagonal: no object is similar to any other, so there is "
                 "nothing to cluster"
             )
-        if self.n_clusters > 1 and kernel.is_constant(problem):
+        if self.n_clusters > 1 and is_constant(problem):
             warn(
                 "all objects are equally similar (after scaling): every object belongs to all "
                 "clusters alike"
@@ -193,18 +314,18 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         draws[0] = spectral_start(normalized_operator(W, weights=v), self.n_clusters, rng, 1e-2)
         return [(np.sqrt(v)[:, None] * G).astype(dtype_of(W)) for G in draws]
 
-    def _run(self, problem: kernel.Problem, G: np.ndarray) -> loop.Run:
+    def _run(self, problem: Problem, G: np.ndarray) -> loop.Run:
         """Iterate from one start, after scaling it to fit F best."""
-        start = kernel.scaled_start(problem, G)
+        start = scaled_start(problem, G)
         settings: Any = {"max_iter": self.max_iter, "tol": self.tol}
         size = 1e-4 * problem.norm
         settings["relative_to"] = lambda f: max(float(f), size)
         iterate: Any = partial(loop.iterate, **settings)
-        step = partial(kernel.sweep, problem, self.solver == "coordinate")
+        step = partial(sweep, problem, self.solver == "coordinate")
         if self.solver == "multiplicative":
             return iterate(step, start)
         accelerated = loop.Extrapolation.accelerate(
-            step, partial(kernel.combine, problem), lambda mask, one, other: one if mask else other
+            step, partial(combine, problem), lambda mask, one, other: one if mask else other
         )
         run = iterate(accelerated, loop.Extrapolation(start))
         return run._replace(state=run.state.settled)
@@ -245,7 +366,7 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         G = self.factor_
         weighted = (self._object_weights[:, None] * G).astype(G.dtype)
         B = as_dense(rows @ (self.scaling_[:, None] * weighted), G.dtype)
-        return kernel.fold_in(B, weighted.T @ G), B
+        return fold_in(B, weighted.T @ G), B
 
     def score(
         self,
@@ -285,7 +406,7 @@ def _on_host(W: ArrayLike | Similarity) -> Any:
     return W if is_numpy(W) else to_numpy(W)
 
 
-def _scaled_problem(W: Similarity, x: np.ndarray, weights: np.ndarray) -> kernel.Problem:
+def _scaled_problem(W: Similarity, x: np.ndarray, weights: np.ndarray) -> Problem:
     """diag(x) W diag(x), times root weights, in a form with accessible rows.
 
     An operator is converted to a dense matrix, if that fits into memory.
@@ -299,7 +420,7 @@ def _scaled_problem(W: Similarity, x: np.ndarray, weights: np.ndarray) -> kernel
     else:
         F = x[:, None] * _written_out(W)
         F *= x  # in place, so that two matrices are enough
-    return kernel.Problem.of(F, hasattr(W, "factor"), weights)
+    return Problem.of(F, hasattr(W, "factor"), weights)
 
 
 def _written_out(W: Any) -> np.ndarray:

@@ -11,23 +11,22 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from ...array.arrays import as_dense, asarray_like, namespace, native, to_numpy
-from ...array.docs import documented
-from ...array.types import Array, ArrayLike, RandomState, Similarity
-from ...array.validation import as_generator, check_choice, check_number, check_weights
-from ...array.warn import warn
-from ...data.constraints import Known, largest_first, match_columns, matching, reordered
-from ...engine import loop
-from ...engine.objects import chained, joined, merged
-from ...engine.similarity_base import PairWeightingClusterer
-from ...engine.similarity_evidence import Evidence
-from ...numerics import kmeans as kernel
-from ...numerics import operators
-from ...numerics.distances import unit_rows
-from ...numerics.eigen import Spectrum, leading_eigenvectors
-from ...numerics.simplex import normalize
-from ...selection.automatic import AutomaticSimilarity
-from ...similarity import ClusterKernel
+from ..array.arrays import as_dense, asarray_like, namespace, native, to_numpy
+from ..array.docs import documented
+from ..array.types import Array, ArrayLike, RandomState, Similarity
+from ..array.validation import as_generator, check_choice, check_number, check_weights
+from ..array.warn import warn
+from ..data.constraints import Known, largest_first, match_columns, matching, reordered
+from ..engine import loop
+from ..engine.objects import chained, joined, merged
+from ..engine.similarity_base import PairWeightingClusterer
+from ..engine.similarity_evidence import Evidence
+from ..numerics import eigen, operators
+from ..numerics.distances import unit_rows
+from ..numerics.eigen import Spectrum, leading_eigenvectors
+from ..numerics.simplex import normalize
+from ..selection.automatic import AutomaticSimilarity
+from ..similarity import ClusterKernel
 
 CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has 1 - 8 / pi^2 = 0.19
 
@@ -146,7 +145,7 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         memberships = _share(memberships, degree)
         labels = namespace(memberships).argmax(memberships, axis=1)
         volume = degree if weights is None else degree * weights
-        self.cost_ = kernel.spectral_cost(spectrum.vectors, volume, labels, self.n_clusters)
+        self.cost_ = eigen.spectral_cost(spectrum.vectors, volume, labels, self.n_clusters)
         self._warn_if_arbitrary(spectrum)
         self.embedding_ = Z if self._group is None else _of_rows(Z, self._group)
         self._publish(self._spread(memberships, X), run)
@@ -196,9 +195,9 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         host, settings = (to_numpy(Z), to_numpy(weights)), (self.max_iter, self.tol)
         run = best_of_starts(*host, self.n_clusters, firsts, *settings)
         centers = asarray_like(run.state, Z)
-        distances = kernel.squared_distances(Z, centers)
-        self.temperature_ = kernel.temperature(distances, weights, self._dimension)
-        memberships = kernel.memberships(distances, self.temperature_, self._dimension)
+        distances = eigen.squared_distances(Z, centers)
+        self.temperature_ = eigen.temperature(distances, weights, self._dimension)
+        memberships = eigen.cauchy_memberships(distances, self.temperature_, self._dimension)
         order = self._column_order(memberships, v, labels)
         self.cluster_centers_ = reordered(centers, order, 0)
         if labels is not None:
@@ -265,8 +264,8 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
             found = self._rounder.predict_proba(to_numpy(Z))[:, self._order]
             memberships = normalize(np.asarray(found, dtype=dtype))
         else:
-            distances = kernel.squared_distances(Z, self.cluster_centers_)
-            memberships = kernel.memberships(distances, self.temperature_, self._dimension)
+            distances = eigen.squared_distances(Z, self.cluster_centers_)
+            memberships = eigen.cauchy_memberships(distances, self.temperature_, self._dimension)
         return _share(memberships, degree)
 
     def _embed(self, rows: Any) -> tuple[Any, Any]:
@@ -310,7 +309,7 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         w = check_weights(sample_weight, Z)
         w = np.ones(len(Z)) if w is None else w
         spread = float(w @ np.square(Z - fitted.mean(axis=0)).sum(axis=1))
-        left = float(w @ kernel.squared_distances(Z, centers).min(axis=1))
+        left = float(w @ eigen.squared_distances(Z, centers).min(axis=1))
         return 1.0 - left / spread if spread > 0 else 0.0
 
 

@@ -6,10 +6,16 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.numerics import scaling
+from sfumato.similarity.doubly_stochastic import (
+    entropy_dual,
+    fixed_point,
+    frobenius_dual,
+    newton,
+    without_support,
+)
 
 
-@pytest.mark.parametrize("dual", [scaling.entropy_dual, scaling.frobenius_dual])
+@pytest.mark.parametrize("dual", [entropy_dual, frobenius_dual])
 def test_derivatives_of_the_duals(dual, rng):
     K = rng.random((9, 9))
     K += K.T
@@ -27,10 +33,10 @@ def test_newton_never_raises_the_dual(seed):
     rng = np.random.default_rng(seed)
     K = rng.random((7, 7)) ** 4
     K += K.T
-    for dual in (scaling.entropy_dual, scaling.frobenius_dual):
+    for dual in (entropy_dual, frobenius_dual):
         y = rng.normal(size=7) * 3
         for _ in range(30):
-            before, y = dual(K, y).value, scaling.newton(lambda z, dual=dual: dual(K, z), y)
+            before, y = dual(K, y).value, newton(lambda z, dual=dual: dual(K, z), y)
             assert dual(K, y).value <= before + 1e-9 * abs(before)
         assert np.abs(dual(K, y).gradient).max() < 1e-8
 
@@ -41,7 +47,7 @@ def test_fixed_point_halves_the_error_of_a_definite_similarity(rng):
     x, errors = K.sum(axis=1) ** -0.5, []
     for _ in range(20):
         errors.append(np.abs(x * (K @ x) - 1).max())
-        x = scaling.fixed_point(K, x)
+        x = fixed_point(K, x)
     assert errors[-1] < errors[3] * 0.6**16
 
 
@@ -64,7 +70,7 @@ def test_support_agrees_with_the_definition(seed, density):
     K = (rng.random((6, 6)) < density) * 1.0
     K = np.maximum(K, K.T)
     K[0, 1] = K[1, 0] = 1
-    bad = scaling.without_support(sp.csr_array(K))
+    bad = without_support(sp.csr_array(K))
     perfect = (K.sum(axis=1) > 0).all() and not total_support(K)
     assert (bad.size == 0) == perfect
-    np.testing.assert_array_equal(scaling.without_support(K), bad)
+    np.testing.assert_array_equal(without_support(K), bad)

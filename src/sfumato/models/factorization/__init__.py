@@ -1,1 +1,0 @@
-"""Completely positive factorization."""
