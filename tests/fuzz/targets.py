@@ -54,7 +54,8 @@ def _used(model: Any, X: Any, y: Any, rng: np.random.Generator) -> None:
     """Two other methods of a fitted estimator."""
     calls: dict[str, Callable[[], Any]] = {
         **{name: lambda name=name: getattr(model, name)(X) for name in _OF_DATA},
-        **{name: lambda name=name: getattr(model, name)(X, y) for name in ("score", "bic")},
+        "score": lambda: model.score(X, y),
+        "bic": lambda: model.bic(X),
         "sample": lambda: model.sample(int(rng.choice([0, 1, 5]))),
         "cooccurrence_interval": lambda: model.cooccurrence_interval([(0, 0)]),
         "partial_fit": lambda: clone(model).partial_fit(X),
