@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -55,7 +55,7 @@ def _used(model: Any, X: Any, y: Any, rng: np.random.Generator) -> None:
     calls: dict[str, Callable[[], Any]] = {
         **{name: lambda name=name: getattr(model, name)(X) for name in _OF_DATA},
         "score": lambda: model.score(X, y),
-        "bic": lambda: model.bic(X),
+        "bic": lambda: model.bic(X, y) if is_classifier(model) else model.bic(X),
         "sample": lambda: model.sample(int(rng.choice([0, 1, 5]))),
         "cooccurrence_interval": lambda: model.cooccurrence_interval([(0, 0)]),
         "partial_fit": lambda: clone(model).partial_fit(X),
