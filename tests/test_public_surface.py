@@ -150,16 +150,44 @@ def test_predictions_take_only_objects_by_position(kind):
             assert parameters(methods(kind)[name])[0] == ["X"], name
 
 
+def functions():
+    """Public functions and classes of the modules with their parameters, ``module.name``."""
+    for each in MODULES:
+        module = importlib.import_module(f"sfumato.{each}")
+        for name in module.__all__:
+            if callable(thing := getattr(module, name)):
+                yield f"{each}.{name}", {part.strip("*").split("=")[0] for part in _names(thing)}
+
+
 def test_jobs_are_counted_only_where_whole_fits_run_side_by_side():
-    modules = {each: importlib.import_module(f"sfumato.{each}") for each in MODULES}
-    counting = {
-        f"{each}.{name}"
-        for each, module in modules.items()
-        for name in module.__all__
-        if callable(thing := getattr(module, name)) and "*n_jobs=None" in _names(thing)
-    }
+    counting = {name for name, parameters in functions() if "n_jobs" in parameters}
     names = "bootstrap", "bootstrap_likelihood_ratio", "choose_n_clusters", "parameter_intervals"
     assert counting == {f"selection.{name}" for name in names}
+
+
+def test_names_have_one_meaning_in_functions_too():
+    found = dict(functions())
+    simulated = {name for name in found if name.startswith("datasets.make_")}
+    # weights of objects are sample_weight, of clusterings partition_weight; these are proportions
+    assert {name for name in found if "weights" in found[name]} == {"datasets.make_gaussians"}
+    assert {name for name in found if "noise" in found[name]} < simulated
+    used = set.union(*found.values())
+    assert not {"n_bootstrap", "n_partitions", "n_components_max", "reg_covar", "seed"} & used
+    # levels are clusterings, coarser and finer; probabilities are called confidence, significance
+    assert {name for name in found if "level" in found[name]} == {"report.ColumnProfile"}
+    settings = {name for name in found if {"selection", "criterion"} & found[name]}
+    assert settings == {"report.Facts", "selection.Choice", "selection.choose_n_clusters"}
+
+
+def test_helpers_of_searches_are_private():
+    assert not {"Trial", "CRITERIA", "RatioTest", "Interval"} & set(sfumato.selection.__all__)
+
+
+def test_the_report_takes_a_model_and_works_the_rest_out():
+    assert parameters(sfumato.report.write)[0] == ["path", "model", "X"]
+    by_position, named = parameters(sfumato.report.render)
+    assert by_position == ["model", "X"]
+    assert len(named) <= 6
 
 
 if __name__ == "__main__":

@@ -306,7 +306,10 @@ def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
 
 
 def average(
-    memberships: Sequence[Any], weights: Weights = None, *, reference: ArrayLike | None = None
+    memberships: Sequence[Any],
+    partition_weight: Weights = None,
+    *,
+    reference: ArrayLike | None = None,
 ) -> np.ndarray:
     """Memberships (n, max k_b) with the least squared distance to several aligned ones.
 
@@ -317,7 +320,7 @@ def average(
     ----------
     memberships : sequence of arrays of shape (n, k_b)
         The numbers of clusters may differ.
-    weights : array of shape (len(memberships),), optional
+    partition_weight : array of shape (len(memberships),), optional
         Weight of each.
     reference : array of shape (n, k), optional
         Start, and order of the clusters in the answer; by default the first of those with most
@@ -333,11 +336,12 @@ def average(
     members = [to_numpy(check_memberships(U)) for U in memberships]
     if not members:
         raise ValueError("memberships is empty: give at least one array (n, k)")
-    shares = np.ones(len(members)) if weights is None else np.asarray(weights, dtype=np.float64)
+    given = np.ones(len(members)) if partition_weight is None else partition_weight
+    shares = np.asarray(given, dtype=np.float64)
     if shares.shape != (len(members),) or not (shares >= 0).all() or shares.sum() <= 0:
         raise ValueError(
-            f"weights must be {len(members)} nonnegative numbers with a positive sum, got "
-            f"{weights!r}"
+            f"partition_weight must be {len(members)} nonnegative numbers with a positive sum, "
+            f"got {partition_weight!r}"
         )
     center = max(members, key=lambda U: U.shape[1])
     if reference is not None:

@@ -39,7 +39,7 @@ CASES = {
     "gibbs": ("dirichlet-process", X, ("inference=gibbs", "burn_in=5", "n_draws=6", "n_init=2")),
     "online": ("discriminative", X, ("algorithm=online", "max_iter=20", "n_init=2")),
     "Baum-Eagon": ("pairwise", X, ("solver=baum-eagon", "max_iter=20")),
-    "uncertainty": ("consensus", L, ("ensemble=precomputed", "n_bootstrap=3", "n_init=2")),
+    "uncertainty": ("consensus", L, ("ensemble=precomputed", "n_resamples=3", "n_init=2")),
     "full and noise": ("fuzzy-c-means", X, ("metric=mahalanobis", "noise_cluster=0.5", "n_init=2")),
     "deterministic annealing": ("information-bottleneck", COUNTS, ("beta=50", "n_init=2")),
 }

@@ -318,7 +318,7 @@ def test_objects_are_immutable_and_data_are_not_written(name):
             lambda: NormalInverseGamma().posterior([1.0], weight=[-1]),
             "weight must be finite and nonnegative",
         ),
-        (lambda: NormalInverseGamma().interval(1.5), "level must lie"),
+        (lambda: NormalInverseGamma().interval(1.5), "confidence must lie"),
         (lambda: DirichletMultinomial([1, 1]).posterior([[1, 2, 3]]), "2 categories"),
         (lambda: PRIORS["wishart"].posterior([[1.0, 2.0]]), "length 3"),
         (lambda: PRIORS["wishart"].posterior(np.zeros((2, 4, 3))).predictive(), "for one prior"),
@@ -370,7 +370,7 @@ def test_errors_name_the_parameter_and_the_fix(make, message):
         (lambda: BetaBinomial("a", 1), "a must hold numbers, got 'a'"),
         (lambda: BetaBinomial().posterior([1], weight="x"), "weight must hold numbers, got 'x'"),
         (lambda: BetaBinomial().sample(2.5), "size must be an integer, got 2.5"),
-        (lambda: BetaBinomial().interval("x"), "level must be a number, got 'x'"),
+        (lambda: BetaBinomial().interval("x"), "confidence must be a number, got 'x'"),
         (lambda: DirichletMultinomial([1, 1]).predictive(2.5), "total must be an integer"),
     ],
 )

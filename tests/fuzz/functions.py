@@ -67,7 +67,7 @@ def _of_rows(rng: np.random.Generator) -> Call:
         rng,
         *((getattr(memberships, name), (U,), {}) for name in ROWS),
         (memberships.align, (U, others[1]), {}),
-        (memberships.average, (others,), {"weights": evidence.weights(rng, 3)}),
+        (memberships.average, (others,), {"partition_weight": evidence.weights(rng, 3)}),
         (memberships.average, ([U, U],), {}),
         (memberships.one_hot, (labels,), {}),
         (memberships.sizes, (U,), weight),
@@ -103,7 +103,7 @@ def _of_pairs(rng: np.random.Generator) -> Call:
 def _of_features(rng: np.random.Generator) -> Call:
     X = evidence.features(rng)
     n = X.shape[0] if hasattr(X, "shape") else len(X)
-    weights = {"weights": evidence.weights(rng, n)} if rng.random() < 0.3 else {}
+    weights = {"sample_weight": evidence.weights(rng, n)} if rng.random() < 0.3 else {}
     near = {"n_neighbors": int(rng.choice([1, 5, 100])), **weights}
     labels = rng.integers(0, 2, n)
     return _one(
@@ -121,7 +121,7 @@ def _of_features(rng: np.random.Generator) -> Call:
 def _of_similarity(rng: np.random.Generator) -> Call:
     W = evidence.similarity(rng)
     n = W.shape[0] if hasattr(W, "shape") else len(W)
-    weights = {"weights": evidence.weights(rng, n)} if rng.random() < 0.3 else {}
+    weights = {"sample_weight": evidence.weights(rng, n)} if rng.random() < 0.3 else {}
     L = evidence.labelings(rng)
     transfer = {"transfer": str(rng.choice(["step", "linear", "polynomial", "linear-step"]))}
     return _one(

@@ -62,7 +62,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
         "mcla",
         "hbgf",
     ),
-    "n_bootstrap": (0, 3),
+    "n_resamples": (0, 3),
     "algorithms": ("k-means", "single", "ward", "All", KMeans(2, n_init=1)),
     "subsample": (0.1, 0.5, 1.0),
     "feature_fraction": (0.1, 1.0),

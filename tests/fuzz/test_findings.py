@@ -178,8 +178,8 @@ def test_the_strongest_memberships_from_soft_partitions():
 
 
 def test_weights_of_one_object_are_checked_too():
-    with pytest.raises(ValueError, match="weights must hold a positive number"):
-        gaussian([[1.0, 2.0]], weights=[-0.1])
+    with pytest.raises(ValueError, match="sample_weight must hold a positive number"):
+        gaussian([[1.0, 2.0]], sample_weight=[-0.1])
 
 
 def test_scales_are_not_learnt_from_numbers_whose_squares_overflow():
@@ -370,7 +370,7 @@ def test_axes_of_sparse_features_wider_than_long():
 
 def test_a_cluster_kernel_of_huge_similarities_and_weights():
     K = 1e140 * (np.kron(np.eye(2), np.ones((3, 3))) + 0.1)
-    kernel = cluster_kernel(K, 2, weights=np.full(6, 1e250))
+    kernel = cluster_kernel(K, 2, sample_weight=np.full(6, 1e250))
     np.testing.assert_allclose(kernel.toarray(), np.kron(np.eye(2), np.ones((3, 3))), atol=1e-12)
 
 

@@ -54,7 +54,7 @@ def test_a_scaling_that_ends_in_nothing_is_refused_by_name():
     """The pattern has total support, but no matrix with these weights as its row sums."""
     W = np.array([[0.0, 2.6, 0.4], [2.6, 0.2, 0.3], [0.4, 0.3, 0.0]])
     with pytest.raises(ValueError, match="cannot be made doubly stochastic"):
-        doubly_stochastic(sp.csr_array(W), weights=[0.02, 0.3, 0.9])
+        doubly_stochastic(sp.csr_array(W), sample_weight=[0.02, 0.3, 0.9])
 
 
 def test_a_consensus_with_as_many_clusters_as_seen_objects_and_pairs_that_nobody_saw():

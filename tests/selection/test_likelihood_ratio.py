@@ -30,7 +30,7 @@ def test_old_faithful():
 def test_the_statistic_and_the_p_value_follow_from_the_likelihoods():
     X = np.loadtxt(DATA, delimiter=",", skiprows=1)[:100]
     result = bootstrap_likelihood_ratio(
-        TIED, X, max_clusters=2, n_resamples=4, level=0.2, random_state=0
+        TIED, X, max_clusters=2, n_resamples=4, significance=0.2, random_state=0
     )
     one, two = (
         GaussianMixture(k, covariance_type="tied", n_init=2, random_state=0).fit(X) for k in (1, 2)
@@ -69,7 +69,7 @@ def test_missing_values_and_data_frames():
     assert result.tests[0].p_value == 0.05
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"a": rng.choice(["x", "y"], 30), "b": rng.poisson(2, 30)})
-    bootstrap_likelihood_ratio(mixture, table, max_clusters=2, n_resamples=2, level=0.5)
+    bootstrap_likelihood_ratio(mixture, table, max_clusters=2, n_resamples=2, significance=0.5)
     table["c"] = np.where(np.arange(30) < 3, np.nan, 1.0)
     with pytest.raises(ValueError, match="missing values"):
         bootstrap_likelihood_ratio(mixture, table)
@@ -83,7 +83,11 @@ def test_a_poor_maximum_is_named():
     X = np.random.default_rng(0).normal(size=(40, 1))
     with pytest.warns(EvidenceWarning, match="2 clusters were fitted worse than 1"):
         bootstrap_likelihood_ratio(
-            Worse(covariance_type="tied", n_init=1), X, max_clusters=2, n_resamples=1, level=0.5
+            Worse(covariance_type="tied", n_init=1),
+            X,
+            max_clusters=2,
+            n_resamples=1,
+            significance=0.5,
         )
 
 
@@ -98,6 +102,6 @@ def test_what_cannot_be_tested_is_refused():
         bootstrap_likelihood_ratio(FuzzyCMeans(), np.ones((4, 2)))
     with pytest.raises(ValueError, match="covariance_type='auto'"):
         bootstrap_likelihood_ratio(GaussianMixture(covariance_type="auto"), np.ones((4, 2)))
-    for name, value in (("max_clusters", 1), ("n_resamples", 0), ("level", 1.0)):
+    for name, value in (("max_clusters", 1), ("n_resamples", 0), ("significance", 1.0)):
         with pytest.raises(ValueError, match=name):
             bootstrap_likelihood_ratio(TIED, np.ones((4, 2)), **{name: value})

@@ -80,7 +80,7 @@ def test_refusals(monkeypatch):
     X = make_gaussians(80, 2, random_state=0).evidence
     with pytest.raises(ValueError, match="n_resamples"):
         bootstrap(FuzzyCMeans(2), X, 1)
-    with pytest.raises(ValueError, match="level"):
+    with pytest.raises(ValueError, match="confidence"):
         bootstrap(FuzzyCMeans(2, n_init=1), X, 2, random_state=0).interval(95)
     monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", "10000000")
     with pytest.raises(MemoryBudgetError, match="fewer resamples"):

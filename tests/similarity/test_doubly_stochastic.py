@@ -164,19 +164,19 @@ def test_weights_are_copies(rng):
     W += W.T
     counts = rng.integers(1, 4, 7)
     rows = np.repeat(np.arange(7), counts)
-    F = doubly_stochastic(W, weights=counts)
+    F = doubly_stochastic(W, sample_weight=counts)
     np.testing.assert_allclose(F @ counts.astype(float), 1, atol=1e-10)
     copied = doubly_stochastic(W[np.ix_(rows, rows)]).toarray()
     np.testing.assert_allclose(F.toarray()[np.ix_(rows, rows)], copied, atol=1e-10)
-    with pytest.raises(ValueError, match="do not go with"):
-        doubly_stochastic(W, weights=counts, divergence="l1")
+    with pytest.raises(ValueError, match="does not go with"):
+        doubly_stochastic(W, sample_weight=counts, divergence="l1")
 
 
 def test_frobenius_weights_are_copies(rng):
     K = rng.random((12, 12))
     K, counts = (K + K.T) / 2, rng.integers(1, 4, 12)
     index = np.repeat(np.arange(12), counts)
-    F = doubly_stochastic(K, divergence="frobenius", weights=counts)
+    F = doubly_stochastic(K, divergence="frobenius", sample_weight=counts)
     copies = doubly_stochastic(K[np.ix_(index, index)], divergence="frobenius")
     np.testing.assert_allclose(F[np.ix_(index, index)], copies, atol=1e-9)
     np.testing.assert_allclose(F @ counts, 1.0, atol=1e-9)
@@ -189,6 +189,6 @@ def test_new_rows_are_shifted_onto_the_simplex(rng):
     F = shifted_rows(K, y, v)
     np.testing.assert_allclose(F @ v, 1.0, atol=1e-12)
     np.testing.assert_allclose(
-        F, doubly_stochastic(K, divergence="frobenius", weights=v), atol=1e-9
+        F, doubly_stochastic(K, divergence="frobenius", sample_weight=v), atol=1e-9
     )
     assert (shifted_rows(np.zeros((1, 15)), y, v) == 0).all()

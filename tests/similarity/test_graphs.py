@@ -52,7 +52,7 @@ def test_a_neighbour_of_some_weight_is_so_many_copies_against_a_loop(rng):
         for j in np.argsort(row):
             A[i, j] = min(1.0, left / weights[j])
             left = max(0.0, left - weights[j])
-    found = knn(X, n_neighbors=4, weights=weights).toarray()
+    found = knn(X, n_neighbors=4, sample_weight=weights).toarray()
     np.testing.assert_allclose(found, (A + A.T) / 2, atol=1e-12)
 
 
@@ -64,7 +64,7 @@ def test_every_search_finds_the_same_neighbours(rng, p, dtype):
     assert W.dtype == dtype
     assert W.has_canonical_format
     np.testing.assert_array_equal(W.toarray(), knn(sp.csr_array(X)).toarray())
-    np.testing.assert_array_equal(W.toarray(), knn(X, weights=np.ones(90)).toarray())
+    np.testing.assert_array_equal(W.toarray(), knn(X, sample_weight=np.ones(90)).toarray())
     new = rng.normal(size=(7, p)).astype(dtype)
     np.testing.assert_array_equal(
         knn(new, X).toarray(), knn(sp.csr_array(new), sp.csr_array(X)).toarray()
@@ -137,5 +137,5 @@ def test_bad_parameters_are_named(rng):
         gaussian(np.full((3, 2), np.nan))
     with pytest.raises(ValueError, match="metric"):
         knn(X, metric="nonsense")
-    with pytest.raises(ValueError, match="weights"):
-        knn(X, weights=[1.0, 2.0])
+    with pytest.raises(ValueError, match="sample_weight"):
+        knn(X, sample_weight=[1.0, 2.0])

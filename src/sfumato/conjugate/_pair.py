@@ -56,13 +56,13 @@ def check_parameter(
     return array
 
 
-def quantiles(distribution: Any, level: float, otherwise: Any = np.nan) -> Any:
+def quantiles(distribution: Any, confidence: float, otherwise: Any = np.nan) -> Any:
     """Ends of the equal-tailed interval; ``otherwise`` where scipy returns NaN."""
-    level = check_number(level, "level", low=0, high=1, strict=True)
+    confidence = check_number(confidence, "confidence", low=0, high=1, strict=True)
     if isinstance(distribution, Joint):
-        return Joint(*(quantiles(marginal, level) for marginal in distribution))
+        return Joint(*(quantiles(marginal, confidence) for marginal in distribution))
     with np.errstate(all="ignore"):
-        low, high = (np.asarray(distribution.ppf((1 + sign * level) / 2)) for sign in (-1, 1))
+        low, high = (np.asarray(distribution.ppf((1 + sign * confidence) / 2)) for sign in (-1, 1))
     return (
         np.where(np.isnan(low), otherwise, low)[()],
         np.where(np.isnan(high), otherwise, high)[()],
@@ -114,11 +114,11 @@ class ConjugatePair(ABC):
     def distribution(self) -> Any:
         """Distribution of the parameter (scipy), or a pair of marginal distributions."""
 
-    def interval(self, level: float = 0.95) -> Any:
-        """Equal-tailed interval that holds the parameter with posterior probability ``level``; for
-        two parameters, a pair of separate intervals.
+    def interval(self, confidence: float = 0.95) -> Any:
+        """Equal-tailed interval that holds the parameter with posterior probability
+        ``confidence``; for two parameters, a pair of separate intervals.
         """
-        return quantiles(self.distribution, level)
+        return quantiles(self.distribution, confidence)
 
     def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
         """Parameters drawn from the distribution, of shape (size, ...)."""

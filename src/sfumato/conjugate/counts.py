@@ -116,9 +116,9 @@ class BetaBinomial(_CountsPair):
         """Most probable value; NaN if a = b <= 1: the density is flat or has two peaks."""
         return _peak(self._counts)[..., 0][()]
 
-    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Equal-tailed interval that holds the probability with posterior probability ``level``."""
-        return quantiles(self.distribution, level, self.mean)
+    def interval(self, confidence: float = 0.95) -> tuple[Any, Any]:
+        """Equal-tailed posterior interval of the probability."""
+        return quantiles(self.distribution, confidence, self.mean)
 
     def predictive(self) -> Any:
         """Distribution of the next observation: beta-binomial (scipy)."""
@@ -200,11 +200,11 @@ class DirichletMultinomial(_CountsPair):
         """
         return _peak(self.concentration)
 
-    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+    def interval(self, confidence: float = 0.95) -> tuple[Any, Any]:
         """Equal-tailed interval of each single probability, low and high of shape (..., d)."""
         rest = self.concentration.sum(axis=-1, keepdims=True) - self.concentration
         each = stats.beta(self.concentration, np.maximum(rest, np.finfo(float).tiny))
-        return quantiles(each, level, self.mean)
+        return quantiles(each, confidence, self.mean)
 
     def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
         """Probabilities drawn from the distribution, of shape (size, ..., d)."""

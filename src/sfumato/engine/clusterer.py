@@ -244,7 +244,7 @@ class CooccurrenceIntervals(Clusterer):
         """Memberships (n, k) of the fitted objects, learnt from resampled data."""
 
     def cooccurrence_interval(
-        self, pairs: ArrayLike, *, n_draws: int = 100, level: float = 0.9
+        self, pairs: ArrayLike, *, n_draws: int = 100, confidence: float = 0.9
     ) -> np.ndarray:
         """Bootstrap intervals for the chance that two objects belong together.
 
@@ -258,7 +258,7 @@ class CooccurrenceIntervals(Clusterer):
             Indices of fitted objects.
         n_draws : int
             Number of resamples.
-        level : float
+        confidence : float
             Share of the resamples inside the interval.
 
         Returns
@@ -268,9 +268,9 @@ class CooccurrenceIntervals(Clusterer):
         """
         self._check_fitted()
         check_number(n_draws, "n_draws", low=2, integer=True)
-        check_number(level, "level", low=0, high=1, strict=True)
+        check_number(confidence, "confidence", low=0, high=1, strict=True)
         values = [cooccurrence(draw, pairs) for draw in self._membership_draws(n_draws)]
-        return np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0).T
+        return np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0).T
 
 
 @contextmanager

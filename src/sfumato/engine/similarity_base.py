@@ -167,7 +167,7 @@ class SimilarityClusterer(Clusterer):
         size = graph.shape[0]
         edges = known.edges(self._group, size, float(abs(graph).sum()) / size)
         graph = graph if edges is None else sp.csr_array(graph + edges)
-        self._W = cluster_kernel(graph, self.n_clusters, weights=evidence.weights)
+        self._W = cluster_kernel(graph, self.n_clusters, sample_weight=evidence.weights)
         return evidence._replace(W=self._W)
 
     def _join(self, evidence: Evidence, known: Known) -> Evidence:
@@ -236,7 +236,7 @@ class SimilarityClusterer(Clusterer):
         # A copy, so that later changes of X by the user have no effect.
         known = X if not host else X.copy() if rows.group is None else X[rows.first()]
         counts = function in (knn, self_tuning, gaussian) and rows.weights is not None
-        counted = {"weights": rows.weights} if counts else {}
+        counted = {"sample_weight": rows.weights} if counts else {}
         W = function(known, **counted)
         known_good = isinstance(W, Factored) or (function is knn and not counted)
         if not known_good:

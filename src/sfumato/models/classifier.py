@@ -98,8 +98,8 @@ class MixtureClassifier(ClassifierMixin, Iterative):
     ----------
     classes_ : array of shape (n_classes,)
         The labels, sorted.
-    shares_ : array of shape (n_classes,)
-        Shares of the classes in the data.
+    class_prior_ : array of shape (n_classes,)
+        Share of each class in the data.
     mixtures_ : list of GaussianMixture
         One mixture with a component per class, or one mixture per class.
     covariance_type_ : str or list of str
@@ -181,7 +181,7 @@ class MixtureClassifier(ClassifierMixin, Iterative):
             raise ValueError(f"class {empty} has no object of positive weight: drop it")
         mixtures = self._fit_classes(X, codes, weights, len(classes))
         types = [mixture.covariance_type_ for mixture in mixtures]
-        self.classes_, self.shares_, self.mixtures_ = classes, mass / mass.sum(), mixtures
+        self.classes_, self.class_prior_, self.mixtures_ = classes, mass / mass.sum(), mixtures
         self.covariance_type_: Any = types[0] if self._common else types
         return self
 
@@ -213,7 +213,7 @@ class MixtureClassifier(ClassifierMixin, Iterative):
         X = check_features(self, X, reset=False, missing=True, sparse=False)
         if not self._common:
             densities = [to_numpy(mixture.score_samples(X)) for mixture in self.mixtures_]
-            return np.stack(densities, axis=1) + np.log(self.shares_)
+            return np.stack(densities, axis=1) + np.log(self.class_prior_)
         mixture = self.mixtures_[0]
         U = np.maximum(to_numpy(mixture.predict_proba(X)), np.finfo(float).tiny)
         return np.log(U) + to_numpy(mixture.score_samples(X))[:, None]

@@ -281,7 +281,7 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
     def _doubly_stochastic(self, W: Similarity) -> np.ndarray:
         """The scaling that makes W doubly stochastic; errors refer to the input of the user."""
         try:
-            return doubly_stochastic(W, weights=self._object_weights).scaling
+            return doubly_stochastic(W, sample_weight=self._object_weights).scaling
         except ValueError as error:
             if self._square():
                 raise

@@ -280,7 +280,7 @@ def _same_length(first: ArrayLike, second: ArrayLike, *names: str) -> tuple[np.n
 
 @documented
 def conjugate(
-    prior: Any, data: Any, *, level: float = 0.9, grid: Any = None, ax: Axes | None = None
+    prior: Any, data: Any, *, confidence: float = 0.9, grid: Any = None, ax: Axes | None = None
 ) -> Any:
     """Density of a parameter before and after the data, with the likelihood.
 
@@ -290,7 +290,7 @@ def conjugate(
         A prior of ``sfumato.conjugate`` on one number.
     data : array
         As for ``prior.posterior``.
-    level : float
+    confidence : float
         Posterior probability of the shaded interval.
     grid : array of shape (g,), optional
         Values of the parameter; by default the range in which prior and posterior are not
@@ -322,8 +322,10 @@ def conjugate(
     likelihood /= area if area > 0 else 1.0
     ax.plot(grid, likelihood, "--", color=colors[1], label="likelihood")
     ax.plot(grid, after, color=colors[2], label="posterior")
-    low, high = posterior.interval(level)
-    ax.axvspan(low, high, color=colors[2], alpha=0.12, linewidth=0, label=f"{level:.0%} interval")
+    low, high = posterior.interval(confidence)
+    ax.axvspan(
+        low, high, color=colors[2], alpha=0.12, linewidth=0, label=f"{confidence:.0%} interval"
+    )
     ax.set(xlabel="parameter", ylabel="density")
     ax.legend(frameon=False)
     return ax

@@ -41,7 +41,7 @@ def bootstrap_likelihood_ratio(
     *,
     max_clusters: int = 9,
     n_resamples: int = 99,
-    level: float = 0.05,
+    significance: float = 0.05,
     random_state: RandomState = None,
     n_jobs: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -63,7 +63,7 @@ def bootstrap_likelihood_ratio(
         Largest k + 1 to test.
     n_resamples : int, default=99
         Data sets drawn for each test. The least p-value is 1 / (n_resamples + 1).
-    level : float, default=0.05
+    significance : float, default=0.05
         A p-value at most this large rejects k.
     %(resamples)s
 
@@ -92,12 +92,13 @@ def bootstrap_likelihood_ratio(
     X = np.asarray(X) if isinstance(X, (list, tuple)) else X
     n_resamples = check_number(n_resamples, "n_resamples", low=1, integer=True)
     highest = check_number(max_clusters, "max_clusters", low=2, integer=True)
-    level = check_number(level, "level", low=0, high=1, strict=True)
-    if 1.0 / (1.0 + n_resamples) > level:
+    significance = check_number(significance, "significance", low=0, high=1, strict=True)
+    if 1.0 / (1.0 + n_resamples) > significance:
         warn(
             f"n_resamples={n_resamples} draws cannot give a p-value below "
-            f"{1 / (1 + n_resamples):.2g}, so that nothing is rejected at level={level:g}: draw at "
-            f"least {int(np.ceil(round(1 / level - 1, 6)))}"
+            f"{1 / (1 + n_resamples):.2g}, so that nothing is rejected at "
+            f"significance={significance:g}: draw at least "
+            f"{int(np.ceil(round(1 / significance - 1, 6)))}"
         )
     rng = as_generator(random_state)
     jobs = Jobs(n_jobs, progress, (highest - 1) * n_resamples)
@@ -117,7 +118,7 @@ def bootstrap_likelihood_ratio(
         reached = draws >= statistic - 1e-9 * abs(statistic)
         p_value = (1.0 + reached.sum()) / (1.0 + n_resamples)
         tests.append(RatioTest(k, float(statistic), float(p_value), draws))
-        if p_value > level:
+        if p_value > significance:
             return LikelihoodRatio(k, tuple(tests))
         null = other
     return LikelihoodRatio(highest, tuple(tests))

@@ -41,19 +41,19 @@ class Uncertainty(NamedTuple):
         """Standard deviation (n, k) of every membership over the resamples."""
         return self.draws.std(axis=0, ddof=1)
 
-    def interval(self, level: float = 0.95) -> Estimate:
+    def interval(self, confidence: float = 0.95) -> Estimate:
         """Percentile intervals of the memberships, (n, k)."""
-        return Estimate(self.memberships, *_percentiles(self.draws, level))
+        return Estimate(self.memberships, *_percentiles(self.draws, confidence))
 
-    def cooccurrence(self, pairs: ArrayLike, level: float = 0.95) -> Estimate:
+    def cooccurrence(self, pairs: ArrayLike, confidence: float = 0.95) -> Estimate:
         """Percentile intervals of u_i'u_j for pairs (m, 2); the order of clusters is irrelevant."""
         values = np.stack([cooccurrence(draw, pairs) for draw in self.draws])
-        return Estimate(cooccurrence(self.memberships, pairs), *_percentiles(values, level))
+        return Estimate(cooccurrence(self.memberships, pairs), *_percentiles(values, confidence))
 
 
-def _percentiles(values: np.ndarray, level: float) -> np.ndarray:
-    level = check_number(level, "level", low=0, high=1, strict=True)
-    return np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+def _percentiles(values: np.ndarray, confidence: float) -> np.ndarray:
+    confidence = check_number(confidence, "confidence", low=0, high=1, strict=True)
+    return np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
 
 
 @documented
@@ -87,8 +87,8 @@ def bootstrap(
     Returns
     -------
     uncertainty : Uncertainty
-        ``memberships``, ``draws``, ``standard_error``, ``interval(level)``, ``cooccurrence(pairs,
-        level)``, and the fitted ``estimator``.
+        ``memberships``, ``draws``, ``standard_error``, ``interval(confidence)``,
+        ``cooccurrence(pairs, confidence)``, and the fitted ``estimator``.
 
     Examples
     --------
@@ -208,17 +208,18 @@ class ParameterUncertainty(NamedTuple):
         """Standard deviation of every parameter over the resamples."""
         return {name: draws.std(axis=0, ddof=1) for name, draws in self.draws.items()}
 
-    def intervals(self, level: float = 0.95) -> dict[str, Estimate]:
+    def intervals(self, confidence: float = 0.95) -> dict[str, Estimate]:
         """Percentile intervals of every parameter; warns if there are too few resamples."""
-        level = check_number(level, "level", low=0, high=1, strict=True)
-        m, least = len(next(iter(self.draws.values()))), int(np.ceil(round(2 / (1 - level), 6))) - 1
+        confidence = check_number(confidence, "confidence", low=0, high=1, strict=True)
+        m = len(next(iter(self.draws.values())))
+        least = int(np.ceil(round(2 / (1 - confidence), 6))) - 1
         if m < least:
             warn(
-                f"n_resamples={m} draws are too few for the ends of {level:.0%} intervals, which "
-                f"may miss even the value of the fit: draw at least {least}"
+                f"n_resamples={m} draws are too few for the ends of {confidence:.0%} intervals, "
+                f"which may miss even the value of the fit: draw at least {least}"
             )
         return {
-            name: Estimate(value, *_percentiles(self.draws[name], level))
+            name: Estimate(value, *_percentiles(self.draws[name], confidence))
             for name, value in self.values.items()
         }
 
@@ -257,8 +258,8 @@ def parameter_intervals(
     Returns
     -------
     uncertainty : ParameterUncertainty
-        ``values``, ``draws``, ``standard_errors`` and ``intervals(level)``, which are dicts keyed
-        by parameter (``"means"``; for a column of a ``MixedMixture`` ``"age mean"``), and the
+        ``values``, ``draws``, ``standard_errors`` and ``intervals(confidence)``, dicts keyed by
+        parameter (``"means"``; for a column of a ``MixedMixture`` ``"age mean"``), and the
         fitted ``estimator``.
 
     References

@@ -58,7 +58,7 @@ def cluster_kernel(
     *,
     transfer: str = "step",
     power: float = 3.0,
-    weights: Any = None,
+    sample_weight: Any = None,
 ) -> ClusterKernel:
     """Cluster kernel of a similarity: eigenvalues of D^-1/2 K D^-1/2 changed by a transfer
     function, then rescaled to a unit diagonal.
@@ -82,7 +82,7 @@ def cluster_kernel(
         need the whole spectrum.
     power : float
         Exponent of ``"polynomial"``.
-    weights : array of shape (n,), optional
+    sample_weight : array of shape (n,), optional
         Weights of the objects: a weight of w counts as w copies.
 
     Returns
@@ -109,7 +109,7 @@ def cluster_kernel(
     check_number(power, "power", low=0, strict=True)
     K = check_similarity(K, "K", signed=True)
     n = K.shape[0]
-    weights = None if weights is None else known_weights(weights, n, zeros=True)
+    weights = None if sample_weight is None else known_weights(sample_weight, n, zeros=True)
     if weights is not None and weights.max() > 1e100:  # only the ratios of weights matter
         weights = weights / weights.max()
     degree = positive_degrees(K, weights, "K")

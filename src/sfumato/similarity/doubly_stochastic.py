@@ -143,7 +143,7 @@ def doubly_stochastic(
     divergence: str = "relative-entropy",
     tol: float | None = None,
     max_iter: int = 500,
-    weights: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> Any:
     """Nearest doubly stochastic similarity to W (rows and columns sum to one).
 
@@ -160,7 +160,7 @@ def doubly_stochastic(
         Largest distance of a row sum from one; by default 1e-11 (float64) or 1e-5 (float32).
     max_iter : int
         Largest number of steps.
-    weights : array of shape (n,), optional
+    sample_weight : array of shape (n,), optional
         Weights of the objects (not for ``"l1"``): an object of weight w counts as w copies, so that
         sum_j w_j F_ij = 1.
 
@@ -185,11 +185,11 @@ def doubly_stochastic(
     W = check_similarity(W)
     tol = _tolerance(W) if tol is None else check_number(tol, "tol", low=0, strict=True)
     check_number(max_iter, "max_iter", low=1, integer=True)
-    v = check_weights(weights, W)
+    v = check_weights(sample_weight, W)
     if v is not None and (divergence == "l1" or v.min() <= 0):
         raise ValueError(
-            "weights must be positive, and do not go with divergence='l1': leave out objects of "
-            "weight 0, or repeat rows and columns"
+            "sample_weight must be positive, and does not go with divergence='l1': leave out "
+            "objects of weight 0, or repeat rows and columns"
         )
     if divergence == "l1":
         return _move_diagonal(W)

@@ -25,7 +25,11 @@ from ..numerics.operators import Factored
 
 
 def gaussian(
-    X: ArrayLike, Y: ArrayLike | None = None, *, bandwidth: float | None = None, weights: Any = None
+    X: ArrayLike,
+    Y: ArrayLike | None = None,
+    *,
+    bandwidth: float | None = None,
+    sample_weight: Any = None,
 ) -> np.ndarray:
     """Gaussian similarities ``exp(-|x - y|^2 / (2 bandwidth^2))``.
 
@@ -35,7 +39,7 @@ def gaussian(
     Y : array or sparse array of shape (m, p), optional
     bandwidth : float, optional
         By default, the median distance of objects to their tenth neighbour.
-    weights : array, optional
+    sample_weight : array, optional
         Weights of the known objects: weight w counts as w copies when neighbours are counted.
 
     Returns
@@ -51,8 +55,8 @@ def gaussian(
     """
     X, Y = _features(X, Y)
     if bandwidth is None:
-        distances = neighbor_distances(X if Y is None else Y, 10, weights=weights)
-        bandwidth = float(_positive(np.array([_median(distances, weights)]))[0])
+        distances = neighbor_distances(X if Y is None else Y, 10, weights=sample_weight)
+        bandwidth = float(_positive(np.array([_median(distances, sample_weight)]))[0])
     else:
         bandwidth = check_number(bandwidth, "bandwidth", low=0, strict=True)
     W = _squared_distances(X, Y)
@@ -66,7 +70,7 @@ def gaussian(
 
 
 def self_tuning(
-    X: ArrayLike, Y: ArrayLike | None = None, *, n_neighbors: int = 7, weights: Any = None
+    X: ArrayLike, Y: ArrayLike | None = None, *, n_neighbors: int = 7, sample_weight: Any = None
 ) -> np.ndarray:
     """Similarities ``exp(-|x - y|^2 / (s_x s_y))``, where s is the distance to the n-th neighbour
     (Zelnik-Manor and Perona 2004).
@@ -76,7 +80,7 @@ def self_tuning(
     X : array or sparse array of shape (n, p)
     Y : array or sparse array of shape (m, p), optional
     n_neighbors : int
-    weights : array, optional
+    sample_weight : array, optional
         Weights of the known objects: weight w counts as w copies when neighbours are counted.
 
     Returns
@@ -92,9 +96,10 @@ def self_tuning(
     X, Y = _features(X, Y)
     check_number(n_neighbors, "n_neighbors", low=1, integer=True)
     known = X if Y is None else Y
-    scale_known = scale_new = _positive(neighbor_distances(known, n_neighbors, weights=weights))
+    weights = {"weights": sample_weight}
+    scale_known = scale_new = _positive(neighbor_distances(known, n_neighbors, **weights))
     if Y is not None:
-        scale_new = _positive(neighbor_distances(known, n_neighbors, X, weights=weights))
+        scale_new = _positive(neighbor_distances(known, n_neighbors, X, **weights))
     W = _squared_distances(X, Y)
     W /= -scale_new[:, None]
     W /= scale_known[None, :]
@@ -107,7 +112,7 @@ def knn(
     *,
     n_neighbors: int = 10,
     metric: str = "euclidean",
-    weights: Any = None,
+    sample_weight: Any = None,
 ) -> sp.csr_array:
     """Graph of nearest neighbours: entries are 1 for mutual neighbours, 1/2 for one-sided ones.
 
@@ -125,7 +130,7 @@ def knn(
     metric : str
         A distance of scikit-learn's NearestNeighbors: "euclidean", "manhattan", "cosine",
         "chebyshev", ...
-    weights : array, optional
+    sample_weight : array, optional
         Weights of the known objects: weight w counts as w copies. If only some copies of the n-th
         neighbour are among the nearest, the link is their share.
 
@@ -144,7 +149,7 @@ def knn(
     X, Y = _features(X, Y, missing=True)
     known = X if Y is None else Y
     n_neighbors = check_number(n_neighbors, "n_neighbors", low=1, integer=True)
-    weights = known_weights(weights, known.shape[0])
+    weights = known_weights(sample_weight, known.shape[0])
     finder = finder_of(known, X, metric)
     if Y is None:
         graph = shares(*reach(finder, None, n_neighbors, weights), n_neighbors, weights, known)
@@ -282,12 +287,13 @@ def known_weights(weights: Any, n: int, *, zeros: bool = False) -> np.ndarray:
     enough = weights > 0 if not zeros else (weights >= 0) & (weights.max(initial=0.0) > 0)
     if weights.shape != (n,) or not enough.all() or not np.isfinite(weights).all():
         raise ValueError(
-            f"weights must hold a positive number for each of the {n} known objects, got shape "
-            f"{weights.shape}"
+            f"sample_weight must hold a positive number for each of the {n} known objects, got "
+            f"shape {weights.shape}"
         )
     if weights.max() > 1e300 / n:
         raise ValueError(
-            f"weights are as large as {weights.max():.0e} and cannot be summed: divide them by it"
+            f"sample_weight is as large as {weights.max():.0e} and cannot be summed: divide it by "
+            "this number"
         )
     return weights
 

@@ -135,7 +135,7 @@ def test_labels_in_a_frame_are_known_by_name():
 def test_a_bootstrap_of_hardly_any_partitions_says_so():
     L, _ = noisy_labelings(m=3, missing=0)
     with pytest.warns(EvidenceWarning, match="resampling 3 partitions"):
-        consensus("coassociation", n_bootstrap=4).fit(L)
+        consensus("coassociation", n_resamples=4).fit(L)
 
 
 def test_clusters_that_no_partition_joins_share_no_object():
@@ -319,7 +319,7 @@ def test_uncertainty_is_larger_where_partitions_disagree():
     L, _ = noisy_labelings(error=0.02, missing=0.0, m=30)
     rng = np.random.default_rng(5)
     L[0] = L[rng.integers(1, 90, 30), np.arange(30)]
-    model = consensus("cluster-kernel", n_bootstrap=20).fit(L)
+    model = consensus("cluster-kernel", n_resamples=20).fit(L)
     assert model.uncertainty_.shape == (90, 3)
     assert model.uncertainty_[0].max() > 3 * np.median(model.uncertainty_.max(axis=1))
     low, high = model.cooccurrence_interval([[3, 6], [3, 4], [0, 3]], n_draws=20).T
@@ -430,8 +430,8 @@ def test_features_and_distances_are_not_labels():
 
 
 def test_one_resample_is_refused():
-    with pytest.raises(ValueError, match="n_bootstrap must be 0 or at least 2"):
-        EvidenceAccumulation(3, n_bootstrap=1).fit(X)
+    with pytest.raises(ValueError, match="n_resamples must be 0 or at least 2"):
+        EvidenceAccumulation(3, n_resamples=1).fit(X)
 
 
 def test_partitions_at_random_are_named():
@@ -491,7 +491,7 @@ def test_a_fitted_model_survives_pickling():
         ({"n_clusters": 500}, ValueError, "n_clusters=500"),
         ({"consensus": "median"}, ValueError, "cluster-kernel"),
         ({"consensus": 3}, TypeError, "estimator"),
-        ({"n_bootstrap": -1}, ValueError, "n_bootstrap"),
+        ({"n_resamples": -1}, ValueError, "n_resamples"),
         ({"ensemble": "some"}, (TypeError, ValueError), "ensemble"),
     ],
 )

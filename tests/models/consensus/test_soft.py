@@ -150,7 +150,7 @@ def test_intervals_of_pairs_hold_what_the_fit_says(rng):
     model = EvidenceAccumulation(2, random_state=0).fit(X)
     assert model.evidence_ != "components"  # whose members are averaged, not factored again
     pairs = rng.integers(150, size=(200, 2))
-    low, high = model.cooccurrence_interval(pairs, n_draws=40, level=0.9).T
+    low, high = model.cooccurrence_interval(pairs, n_draws=40, confidence=0.9).T
     fitted = np.sum(model.memberships_[pairs[:, 0]] * model.memberships_[pairs[:, 1]], axis=1)
     assert np.all(low <= high)
     assert np.mean((low <= fitted) & (fitted <= high)) > 0.9

@@ -67,7 +67,7 @@ def test_every_class_may_have_a_mixture_of_its_own():
     by_hand = [
         np.log(share) + GaussianMixture(2, covariance_type="EII", random_state=0)
         .fit(Z[names == name]).score_samples(Z)
-        for name, share in zip(model.classes_, model.shares_, strict=True)
+        for name, share in zip(model.classes_, model.class_prior_, strict=True)
     ]  # fmt: skip
     expected = np.logaddexp(*by_hand)
     np.testing.assert_allclose(model.score_samples(Z), expected, atol=1e-6)
@@ -84,7 +84,7 @@ def test_weights_are_copies_and_missing_values_are_integrated_out():
     other = MixtureClassifier(covariance_type="full").fit(holes[copies], Y[copies])
     np.testing.assert_allclose(model.predict_proba(holes), other.predict_proba(holes), atol=1e-6)
     assert model.score(holes, Y) > 0.95
-    assert model.shares_[0] == pytest.approx(0.5)
+    assert model.class_prior_[0] == pytest.approx(0.5)
 
 
 def test_bad_input_is_named():

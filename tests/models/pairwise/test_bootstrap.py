@@ -46,7 +46,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
     ).fit(W)
     pairs = np.random.default_rng(1).integers(0, 60, (150, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    interval = model.cooccurrence_interval(pairs, n_draws=40, level=0.9)
+    interval = model.cooccurrence_interval(pairs, n_draws=40, confidence=0.9)
     assert (interval[:, 0] <= interval[:, 1]).all()
     truth = np.einsum("ir,ir->i", U[pairs[:, 0]], U[pairs[:, 1]])
     inside = (interval[:, 0] - 1e-9 <= truth) & (truth <= interval[:, 1] + 1e-9)

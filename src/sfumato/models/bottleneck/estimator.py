@@ -300,7 +300,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
             logs = np.log(np.maximum(self._state.distributions, kernel.TINY))
             return kernel.entropy(self._marginal) + float(np.sum(nearest * logs))
         cost = rows.sum(lambda Q, m: self._summarize(Q, m, self._state)).objective
-        return self._state.beta * kernel.entropy(self._marginal) - cost
+        return float(self._state.beta * kernel.entropy(self._marginal) - cost)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -75,7 +75,7 @@ class EvidenceAccumulation(FittedConsensus):
     max_clusters : int
         Largest number of clusters that "auto" tries at first; up to four times this number, it
         tries those that the evidence suggests.
-    n_bootstrap : int
+    n_resamples : int
         Number of resamples of the partitions for ``uncertainty_``; 0 for none.
     n_init, max_iter, tol : int, int, float
         Number of starts, largest number of sweeps, and the relative decrease of the objective at
@@ -97,7 +97,7 @@ class EvidenceAccumulation(FittedConsensus):
     ensemble_ : MixtureEnsemble or ClusteringEnsemble
         The fitted ensemble, if one was used.
     uncertainty_ : array of shape (n, n_clusters)
-        Standard errors of the memberships (if ``n_bootstrap``).
+        Standard errors of the memberships (if ``n_resamples``).
     candidates_, scores_ : arrays
         Numbers of clusters tried by ``"auto"``, and their scores (higher is better).
     selection_ : Choice
@@ -155,14 +155,14 @@ class EvidenceAccumulation(FittedConsensus):
         ensemble: Estimator | str | None = None,
         consensus: Estimator | str = "cluster-kernel",
         max_clusters: int = 20,
-        n_bootstrap: int = 0,
+        n_resamples: int = 0,
         n_init: int = 4,
         max_iter: int = 500,
         tol: float = 1e-6,
         random_state: RandomState = None,
     ) -> None:
         self.ensemble, self.consensus = ensemble, consensus
-        self.max_clusters, self.n_bootstrap = max_clusters, n_bootstrap
+        self.max_clusters, self.n_resamples = max_clusters, n_resamples
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     @documented
@@ -348,7 +348,7 @@ class EvidenceAccumulation(FittedConsensus):
         self._order = np.argsort(-largest, kind="stable")
         xp = namespace(memberships)
         order = asarray_like(self._order, memberships, xp.int64)
-        memberships, n = xp.take(memberships, order, axis=1), self.n_bootstrap
+        memberships, n = xp.take(memberships, order, axis=1), self.n_resamples
         if n:
             self.uncertainty_ = hard.standard_errors(draws(memberships, n), memberships, n)
         return memberships
@@ -399,9 +399,9 @@ class EvidenceAccumulation(FittedConsensus):
             name = "n_clusters (an integer, a sequence of integers or 'auto')"
             check_number(self.n_clusters, name, low=1, integer=True)
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
-        if check_number(self.n_bootstrap, "n_bootstrap", low=0, integer=True) == 1:
+        if check_number(self.n_resamples, "n_resamples", low=0, integer=True) == 1:
             raise ValueError(
-                "n_bootstrap must be 0 or at least 2, got 1: one resample says nothing of the "
+                "n_resamples must be 0 or at least 2, got 1: one resample says nothing of the "
                 "spread"
             )
         if isinstance(self.consensus, str):

@@ -118,7 +118,7 @@ def fit_linked(
     extra = TUNING.soft_regularization * degree / float(v.sum())
     edges = known.edges(None, n, degree)
     graph = W + extra if edges is None else W + extra + edges.toarray()
-    kernel = cluster_kernel(graph, k, weights=mass)
+    kernel = cluster_kernel(graph, k, sample_weight=mass)
     Z = np.array(kernel.factor)
     if (v == 0).any():
         Z[v == 0] = kernel.extend(W[v == 0] + extra)
@@ -248,6 +248,6 @@ class FittedConsensus(CooccurrenceIntervals):
         if self._features is None:
             raise ValueError(
                 "cooccurrence_interval reads the features again, which are kept up to "
-                f"{KEPT >> 20} MB only: fit a sample, or ask for n_bootstrap"
+                f"{KEPT >> 20} MB only: fit a sample, or ask for n_resamples"
             )
         return self._soft.draws(Rows(self._features), self.memberships_, n_draws)

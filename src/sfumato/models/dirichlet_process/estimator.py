@@ -280,7 +280,7 @@ class DirichletProcessMixture(Clusterer):
             if len(self._posterior.used) < k or k == most:
                 break
             k = min(2 * k, most)
-        self.concentration_ = run.state.concentration.mean
+        self.concentration_ = float(run.state.concentration.mean)
         shift = search.log_base()
         return run._replace(history=run.history + shift, objective=run.objective + shift)
 

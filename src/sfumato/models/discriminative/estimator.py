@@ -277,7 +277,7 @@ class DiscriminativeClustering(Clusterer):
         self.log_posterior_ = contingency.log_posterior(r, problem.prior)
         self.voronoi_log_posterior_ = contingency.log_posterior(hard, problem.prior)
         coordinates = 0.5 * run.state.size * np.log(problem.total)
-        self.log_marginal_likelihood_ = self.voronoi_log_posterior_ - coordinates
+        self.log_marginal_likelihood_ = float(self.voronoi_log_posterior_ - coordinates)
         self.mutual_information_ = contingency.mutual_information(r)
         self.voronoi_mutual_information_ = contingency.mutual_information(hard)
         own = problem.entropy()

@@ -228,9 +228,9 @@ class PairwiseProbabilisticClustering(
         pairs = max(pairs / 2, 1.0)
         variance = max(objective / 2 / pairs, np.finfo(float).tiny)
         self.noise_variance_ = variance
-        self.log_likelihood_ = -0.5 * pairs * (np.log(2 * np.pi * variance) + 1.0)
+        self.log_likelihood_ = float(-0.5 * pairs * (np.log(2 * np.pi * variance) + 1.0))
         free = problem.W.n * (self.n_clusters - 1) + (problem.scale is None) + 1
-        self.bic_ = -2.0 * self.log_likelihood_ + free * np.log(pairs)
+        self.bic_ = float(-2.0 * self.log_likelihood_ + free * np.log(pairs))
 
     def _warn_if_noise(self, problem: kernel.Problem, objective: float) -> None:
         """Warn if k clusters explain no more of W beyond its mean than of noise."""
