@@ -1,7 +1,7 @@
 # Each target makes .venv by itself when it is missing. Only Python 3.11+ is needed; uv is used when it is there.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 EXTRAS := plot,cli,io,dask
 
 # Every worker begins with half of the tests in their order, so that those of one file share fits.
@@ -22,7 +22,7 @@ $(VENV)/.installed: pyproject.toml $(NATIVE)
 	fi
 	@$(BIN)/python backend/sfumato_build.py > $(VENV)/build.txt
 	@$(INSTALL) -r $(VENV)/build.txt
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation -e ".[$(EXTRAS)]" --group test --group lint
+	@PATH="$$(cd $(BIN) && pwd):$$PATH" $(INSTALL) --no-build-isolation -e ".[$(EXTRAS)]" --group test --group lint
 	@touch $@
 
 demo: $(VENV)/.installed
@@ -45,8 +45,8 @@ test-all: lint
 # The native modules with every index checked and with the sanitizers of the compiler.
 SANITIZED = build/sanitized
 test-native: $(VENV)/.installed
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson setup --reconfigure $(SANITIZED) -Dchecks=true -Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/meson install -C $(SANITIZED) --destdir installed --quiet
+	PATH="$$(cd $(BIN) && pwd):$$PATH" $(BIN)/meson setup --reconfigure $(SANITIZED) -Dchecks=true -Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
+	PATH="$$(cd $(BIN) && pwd):$$PATH" $(BIN)/meson install -C $(SANITIZED) --destdir installed --quiet
 	OMP_NUM_THREADS=1 $(BIN)/python .ci/sanitized.py $(SANITIZED)
 
 # Every dependency at the oldest version that pyproject.toml allows.
@@ -129,7 +129,7 @@ bench-peers: build/peers/.installed
 	build/peers/bin/python -m benchmarks peers
 
 docs: $(VENV)/.installed
-	@$(BIN)/python -c "import sphinx_gallery, numpydoc, myst_parser, pydata_sphinx_theme, nbclient, ipykernel" 2>/dev/null || PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation -e ".[docs]"
+	@$(BIN)/python -c "import sphinx_gallery, numpydoc, myst_parser, pydata_sphinx_theme, nbclient, ipykernel" 2>/dev/null || PATH="$$(cd $(BIN) && pwd):$$PATH" $(INSTALL) --no-build-isolation -e ".[docs]"
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:
