@@ -213,7 +213,7 @@ class Rows:
 
     @property
     def stacked(self) -> np.dtype | None:
-        """dtype that ``stacks`` of ``sum`` would see; None if it is not called."""
+        """dtype of the stacked results of a pass; None if none are stacked."""
         return None if self.stack is None else self.stack.dtype
 
     def _kept_there(self, first: Array) -> Rows:

@@ -67,8 +67,8 @@ def fit(asked: Request) -> None:
 
 
 def _read(request: Request, terminal: Terminal) -> tuple[Request, Table]:
-    """The request with a model, and its table. By default, a few categories among numbers do not
-    make clusters: one of them alone would make those that lie apart most clearly.
+    """The request with a model, and its table. If no model is named, a few categories among
+    numbers are left out: a single one makes groups that lie further apart than any measurements do.
     """
     with terminal.progress("reading") as advance:
         table = read(request.data, request.roles, advance)

@@ -243,7 +243,9 @@ class Factors(Component):
         weights, means, loadings, rest = (
             part.reshape(shape.shape) for part, shape in zip(parts, like, strict=True)
         )
-        weights = np.maximum(np.exp(weights - weights.max()), 1e-300)  # its logarithm is needed
+        weights = np.maximum(
+            np.exp(weights - weights.max()), 1e-300
+        )  # its logarithm must be finite
         rest = np.maximum(np.exp(np.clip(rest, -300, 300)), self.floor)
         return State(weights / weights.sum(), means, loadings, rest)
 

@@ -283,8 +283,8 @@ class Gaussian(Component):
     def starts(
         self, X: np.ndarray, R: np.ndarray, unit: float, shrink: Sequence[bool]
     ) -> list[State]:
-        """States of groups; small groups are shrunk to the pooled scatter, and given values are
-        set.
+        """States with the moments of groups. The scatter of small groups is shrunk to the pooled
+        one; parameters that the user gave keep their values.
         """
         (s, k, n), d, kind = R.shape, self.n_features, self.kind
         Z = distances.features(X.T, kind).T if X.shape[1] == d else X
@@ -349,7 +349,7 @@ class Gaussian(Component):
         )
 
     def _own_scale(self) -> Any:
-        """Factor of every feature, or one factor for all."""
+        """Units of the coordinates: one for every feature, or one for all."""
         scale = self.coordinates.scale
         return scale if self.covariance_type == "diag" else scale[0]
 

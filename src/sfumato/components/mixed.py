@@ -39,7 +39,7 @@ MEAN_SHARE = 0.01  # of the weight on variances (Fraley and Raftery 2007)
 
 
 class Layout(NamedTuple):
-    """Indices of the columns by kind; for normal ones shift, scale and whether logarithmic."""
+    """Columns by kind. Normal ones also have a shift and a scale, and may be logarithmic."""
 
     normal: np.ndarray
     shift: np.ndarray
@@ -51,7 +51,8 @@ class Layout(NamedTuple):
 
     @property
     def cuts(self) -> tuple[int, int, int, int, int]:
-        """First features of: observed and values of normal columns, squares, counts, categories."""
+        """Where each part of z(x) begins: which normal columns are observed, their values, their
+        squares, counts, and categories."""
         a, b = len(self.normal), len(self.counts)
         return 2, 2 + a, 2 + 2 * a, 2 + 3 * a, 2 + 3 * a + 2 * b
 
@@ -255,7 +256,7 @@ class Mixed(Component):
         logs, means, *rest = (part.reshape(shape.shape) for part, shape in cut)
         # Extrapolation may overshoot, so exponents are kept in the range of exp.
         variances, rates, shares = (np.exp(np.clip(part, -300, 300)) for part in rest)
-        weights = np.maximum(np.exp(logs - logs.max()), 1e-300)  # its logarithm is needed
+        weights = np.maximum(np.exp(logs - logs.max()), 1e-300)  # its logarithm must be finite
         shares = _normalized(shares, self.layout)
         return State(weights / weights.sum(), means, variances, rates, shares)
 

@@ -210,7 +210,7 @@ def around(state: State) -> tuple[int, int] | None:
     k, d = state.means.shape
     full = matrices(state)
     volume = np.linalg.slogdet(full)[1] / d
-    for wide in np.flatnonzero(np.isfinite(volume)):  # flat clusters are not wide
+    for wide in np.flatnonzero(np.isfinite(volume)):  # a flat cluster contains no others
         gaps = state.means - state.means[wide]
         squares = np.einsum("ij,ij->i", gaps, np.linalg.solve(full[wide], gaps.T).T)
         inside = (squares < chdtri(d, 1 - INSIDE)) & (volume[wide] - volume > np.log(WIDE))

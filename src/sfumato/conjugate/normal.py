@@ -268,7 +268,7 @@ class NormalInverseGamma(_Normal):
         """Pairs of mean and variance from their joint distribution, each of shape (size, ...)."""
         rng = as_generator(random_state)
         size = as_shape(size) + self.batch_shape
-        with np.errstate(divide="ignore", over="ignore"):  # clipped below
+        with np.errstate(divide="ignore", over="ignore"):  # overflow is clipped two lines below
             draws = self.scale / rng.gamma(self.shape, size=size)
         variance = np.minimum(draws, np.finfo(np.float64).max)
         return Joint(rng.normal(self.mean, np.sqrt(variance / self.kappa), size=size), variance)

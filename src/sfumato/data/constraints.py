@@ -91,8 +91,9 @@ class Known(NamedTuple):
         return cls(component, pairs, weights, labels, edges, np.concatenate(signs))
 
     def similarities(self, group: np.ndarray | None, size: int, default: float, unit: float) -> Any:
-        """Sparse similarities (size, size) to add: weights (or minus ``default``) times ``unit``;
-        None without pairs. ``group`` is the object of each row.
+        """Sparse changes (size, size) of a similarity by links: their weights, minus ``default``
+        for pairs that must be apart, times ``unit``. ``group`` is the object of each row; None
+        without weighted pairs.
         """
         if self.pairs is None or self.weights is None:
             return None
@@ -148,7 +149,8 @@ def symmetric(pairs: np.ndarray, value: np.ndarray, group: Any, size: int) -> An
 
 
 def _label_links(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Links from labelled rows to the next ones with the same label (+inf) and others (NaN)."""
+    """Links from each labelled row to a few others, and their signs: +inf for rows with the same
+    label, NaN for rows with another one."""
     rows = np.flatnonzero(labels >= 0)
     links, signs = [np.empty((0, 2), dtype=np.intp)], [np.empty(0)]
     for label in np.unique(labels[rows]):

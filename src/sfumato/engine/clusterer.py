@@ -295,7 +295,7 @@ def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
         with noted(self) as said:
             self.__dict__.pop("notes_", None)
             answer = fit(self, *args, **kwargs)
-            # Warnings from a fitted copy are already there.
+            # A fit that took over a fitted copy already has the warnings of the copy.
             self.notes_ = tuple(dict.fromkeys([*getattr(self, "notes_", ()), *said]))
             self._warn_of_empty_clusters()
         given = names.bind(self, *args, **kwargs).arguments

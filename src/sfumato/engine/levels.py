@@ -120,15 +120,15 @@ def _most_alike(G: np.ndarray, group: np.ndarray, noise: bool) -> tuple[int, int
 
 
 def refine(model: Any, U: Any, V: Any, weights: np.ndarray | None, noise: bool) -> Refinement:
-    """Refinement that says which clusters of a finer ``model``, with memberships V, are parts of
-    U's.
+    """The refinement of memberships U by a finer ``model`` with memberships V: every cluster of V
+    is a part of the cluster of U with which it overlaps most.
     """
     cross, own = products(U, V, weights), products(V, V, weights).diagonal()
     k = cross.shape[0]
     overlap = cross / np.sqrt(np.where(own > 0, own, 1.0))
     diagonal = products(U, U, weights).diagonal()
     overlap /= np.sqrt(np.where(diagonal > 0, diagonal, 1.0))[:, None]
-    if noise:  # noise is a part of noise, and of nothing else
+    if noise:  # noise stays noise, and no cluster is a part of it
         overlap[-1, :], overlap[:-1, -1], overlap[-1, -1] = -1.0, -1.0, 1.0
     parent = np.argmax(overlap >= overlap.max(axis=0) - TIE, axis=0)
     alone = np.setdiff1d(np.arange(k), parent)

@@ -112,7 +112,7 @@ class Linked(NamedTuple):
         return R[self.unit], value
 
     def enumerable(self, k: int, size: int | None = None) -> bool:
-        """Whether ``size`` units, by default those of the largest piece, have few labellings."""
+        """Whether all labellings of ``size`` units (by default the largest piece) can be tried."""
         most = max((units.size for units in self.pieces), default=0) if size is None else size
         return k ** int(most) <= MOST_STATES
 
@@ -174,7 +174,7 @@ def free_weights(n: int, weights: Weights, free: Weights) -> np.ndarray:
 
 
 def _dense(pull: Any, units: np.ndarray) -> np.ndarray:
-    """Pulls (s, s) within one piece, whose units (s,) have no others and are sorted."""
+    """Pulls (s, s) among the ``units`` (s,) of one piece, in ascending order."""
     ends, found = pull.indptr, np.zeros((units.size, units.size))
     for a, unit in enumerate(units.tolist()):
         own = slice(ends[unit], ends[unit + 1])
@@ -211,7 +211,7 @@ def keep_links(known: Known, U: np.ndarray) -> np.ndarray:
     component = np.arange(n) if known.component is None else known.component
     _, first, unit = np.unique(component, return_index=True, return_inverse=True)
     V = U[first]
-    if (V[unit] != U).any():  # rows of a unit without an object in the model
+    if (V[unit] != U).any():  # a model without links gave the rows of a unit different memberships
         V = np.zeros_like(V)
         np.add.at(V, unit, U)
         V /= V.sum(axis=1, keepdims=True)
@@ -321,7 +321,7 @@ def _exchange(z: np.ndarray, preference: np.ndarray, adjacent: list[np.ndarray])
 
 
 def _chain(a: int, label: int, z: np.ndarray, adjacent: list[np.ndarray]) -> np.ndarray:
-    """Units with the label of ``a`` or ``label`` that are connected to it through such units."""
+    """Units that a chain of links joins to ``a``, all labelled as ``a`` or with ``label``."""
     pair, seen, waiting = (z[a], label), {a}, [a]
     while waiting:
         for b in adjacent[waiting.pop()].tolist():
@@ -332,11 +332,11 @@ def _chain(a: int, label: int, z: np.ndarray, adjacent: list[np.ndarray]) -> np.
 
 
 def _given_neighbours(V: np.ndarray, adjacent: list[np.ndarray], z: np.ndarray) -> np.ndarray:
-    """Memberships without the labels of the neighbours, normalised."""
+    """Memberships in which no unit keeps a share in the labels ``z`` of its neighbours."""
     V = V.copy()
     for a, near in enumerate(adjacent):
         V[a, z[near]] = 0.0
-    # The label gets all: in a tie, if it is known, or if the neighbours leave nothing else.
+    # If another label is as likely, or none is left, the unit belongs to its own alone.
     other = (V.argmax(axis=1) != z) | (V.sum(axis=1) < LEAST)
     V[other] = np.eye(V.shape[1], dtype=V.dtype)[z[other]]
     return V / V.sum(axis=1, keepdims=True)

@@ -474,7 +474,9 @@ def groups_apart(X: Any, weights: np.ndarray | None, most: int) -> int:
     there = np.flatnonzero(np.isfinite(X).all(axis=1) & (True if weights is None else weights > 0))
     if len(there) > LARGEST:
         there = np.random.default_rng(0).choice(there, LARGEST, replace=False)
-    Z = np.unique(X[there].astype(np.float64), axis=0)  # copies do not form a group
+    Z = np.unique(
+        X[there].astype(np.float64), axis=0
+    )  # copies of one object would look like a group
     if len(Z) < FEWEST:
         return 1
     Z /= max(float(np.abs(Z).max()), np.finfo(float).tiny)  # so that no square overflows

@@ -268,7 +268,7 @@ def _skewed_clouds(S: np.ndarray) -> Callable[[np.random.Generator], np.ndarray]
 
 def number_of_few(X: Any, weights: np.ndarray | None = None) -> int:
     """The number of clusters of a few objects; warns if it is one."""
-    step = max(1, X.shape[0] // 1000)  # many objects must be copies here
+    step = max(1, X.shape[0] // 1000)  # there are few different objects, so the others are copies
     scores = few_scores(X[::step], None if weights is None else weights[::step])
     found = int(np.argmax(scores)) + 1
     if found == 1 < X.shape[0]:

@@ -42,11 +42,11 @@ class Effort(NamedTuple):
     """Effort of a search; changes affect the time more than the answers."""
 
     same: float = 1e-5  # difference of log-likelihoods per object below which optima count as equal
-    rounds: int = 3  # rounds of moves
+    rounds: int = 3  # rounds in which clusters are dropped and others cut
     certified_objects: int = 500  # number of objects above which agreeing runs end the search
     agreeing: int = 3  # agreeing runs from different starts that certify an optimum
     probes: int = 3  # starts tried after the first one and before all others
-    probe_steps: int = 5  # steps that these make at first
+    probe_steps: int = 5  # steps of a probe before it is compared with the best run
     lost: int = 4  # clusters that may be dropped, those least missed
     cut: int = 3  # clusters that may be cut, the widest
     most_axes: int = 48  # largest number of features for cutting clusters
@@ -74,7 +74,8 @@ EFFORT = Effort()
 
 
 class Limits(NamedTuple):
-    """Length of a search: steps of all starts, number of converged runs, and their limits."""
+    """How long a search goes on: all starts take ``n_short`` steps, and the best ``finalists`` of
+    them go on until ``tol`` or ``max_iter``."""
 
     max_iter: int
     tol: float

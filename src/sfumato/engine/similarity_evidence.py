@@ -239,9 +239,7 @@ def _pieces(W: np.ndarray) -> np.ndarray:
 
 
 def averaged(columns: Any, rows: Any) -> Any:
-    """Similarities (n_new, n) to rows turned into those to objects, with averages ``columns`` (n,
-    g).
-    """
+    """Similarities (n_new, g) to objects, averaged over their rows by ``columns`` (n, g)."""
     if columns is None:
         return rows
     if isinstance(rows, Factored):

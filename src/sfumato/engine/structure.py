@@ -278,7 +278,7 @@ def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valley
     pairs, z = np.column_stack([found // k, found % k]), np.empty(len(found))
     for at, (a, b) in enumerate(pairs):
         edges = np.flatnonzero(key == found[at])
-        if len(edges) > 200:  # the median needs no more
+        if len(edges) > 200:  # enough for the median
             edges = np.random.default_rng(0).choice(edges, 200, replace=False)
         own = int(np.clip(TUNING.part * min(sizes[a], sizes[b]), min(5, m), m))
         inside = max(np.median(distances[labels == c, own - 1]) for c in (a, b))

@@ -30,7 +30,12 @@ from .reading import InputError, extra
 _LEAST = 2**20  # bytes that must be free before the work begins: a summary and a checkpoint
 _REPLACED = ".replaced"  # suffix of files that were moved aside and may belong to somebody else
 _NOREPLACE, _EXCHANGE = 1, 2  # RENAME_NOREPLACE and RENAME_EXCHANGE of Linux
-_UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.ENOLCK)  # of some file systems
+_UNSUPPORTED = (
+    errno.ENOSYS,
+    errno.EINVAL,
+    errno.ENOTSUP,
+    errno.ENOLCK,
+)  # errors of file systems without this call
 Check = Callable[[Path, bool], None]
 
 

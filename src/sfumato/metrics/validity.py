@@ -246,7 +246,7 @@ def _silhouettes(X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.n
     if np.count_nonzero(mass) < 2:  # nothing to compare with
         return np.zeros(len(X))
     inside: Any = sp.csr_array((weights, labels, np.arange(len(X) + 1)), shape=(len(X), k))
-    inside = inside.toarray() if k <= 256 else inside  # faster
+    inside = inside.toarray() if k <= 256 else inside  # products are faster
 
     def reduce(distances: np.ndarray, start: int) -> np.ndarray:
         sums = distances @ inside

@@ -274,7 +274,7 @@ def _direct(A: Any, k: int) -> Spectrum:
     xp = namespace(M)
     first = max(0, n - k - 1)
     values, vectors = np.empty(0), np.empty((n, 0))
-    if isinstance(M, np.ndarray):  # only those asked for
+    if isinstance(M, np.ndarray):  # LAPACK computes only the largest if asked
         values, vectors = eigh(M, subset_by_index=[first, n - 1], driver="evr")
     if len(values) < n - first:  # this driver may lose some of many equal eigenvalues
         values, vectors = xp.linalg.eigh(M)

@@ -116,7 +116,9 @@ def scaled(W: np.ndarray, k: int) -> np.ndarray:
     return doubly_stochastic(W).toarray()
 
 
-descent = partial(fitted, PairwiseProbabilisticClustering)  # four starts, without the diagonal
+descent = partial(
+    fitted, PairwiseProbabilisticClustering
+)  # by its defaults: four starts, without the diagonal
 published_update, exact_coordinate = (
     partial(
         fitted,

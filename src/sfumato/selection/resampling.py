@@ -352,7 +352,7 @@ def _refitted(
         found = memberships_of(model, X)
     k = reference.shape[1] - (
         getattr(model, "noise_cluster", None) is not None
-    )  # noise keeps its column
+    )  # the noise column is not matched
     order = linear_sum_assignment(reference[:, :k].T @ found[:, :k], maximize=True)[1]
     shared = getattr(model, "covariance_type_", "") in ("tied", "EEE")
     values = {}

@@ -377,7 +377,8 @@ def spectral_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]
 
 
 def neighbor_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """Chance that a random step along W leaves its cluster, and its gradient; a smooth guide."""
+    """Chance that a random step along W leaves its cluster, and its gradient. It is smooth, so its
+    minima are starts for descents of the spectral cost."""
     W = W - np.diag(W.diagonal())
     same = labels[:, None] == labels
     degree = W.sum(axis=1) + 1e-300

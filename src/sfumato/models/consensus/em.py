@@ -78,11 +78,12 @@ class Tuning(NamedTuple):
     # long clusters are chains of short steps (c).
     soft_regularization: float = 0.02
     hard_regularization: float = 0.001
-    # Over the root of the number of objects: median score that noise rarely exceeds; 4 % do of 168
-    # normal, uniform, exponential and t clouds (50 to 1000 objects, 2 to 8 dimensions) that set it
+    # Divided by the root of the number of objects, this is the median score that noise rarely
+    # exceeds: 4 % did of 168 normal, uniform, exponential and t clouds (50 to 1000 objects, 2 to 8
+    # dimensions).
     noise: float = 2.0
-    # Of the misfit in the score of a number (c, and on 33 real tables): half of that in
-    # ``engine.numbers``, since the information falls with the misfit too.
+    # Factor on the misfit in the score of a number of clusters (c, and on 33 real tables). It is
+    # half of that in ``engine.numbers``, since the information falls with the misfit, too.
     penalty: float = 5.0
     compared: int = 1500  # objects on which candidates are compared
     summed: int = 50_000  # largest number of objects for sums
@@ -278,7 +279,8 @@ def _prior(k: int, d: int) -> float:
 
 
 class Stock(NamedTuple):
-    """Data for the members: whitened coordinates (s, d), those of seeds, weights, gaps."""
+    """Data for the members: whitened coordinates ``Y`` (s, d), coordinates ``R`` in which k-means
+    starts them, weights, and missing values."""
 
     Y: np.ndarray
     R: np.ndarray

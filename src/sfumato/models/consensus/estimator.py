@@ -251,7 +251,7 @@ class EvidenceAccumulation(FittedConsensus):
         rng: np.random.Generator,
     ) -> None:
         self._dtype = np.dtype(str(X.dtype).rpartition(".")[2])
-        # In products of few objects more threads of BLAS only wait, as long as all the rest takes.
+        # Products of few objects are so small that more threads of BLAS double the time of a fit.
         with one_blas_thread() if X.shape[0] <= 5000 else nullcontext():
             k = self.n_clusters
             if not self._searches():

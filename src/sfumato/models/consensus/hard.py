@@ -326,7 +326,7 @@ def draws(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EvidenceWarning)
             resampled = tables.reweight(few, table.weights * counts)
-            if not (resampled.coverage > 0).any():  # no drawn partition saw an object
+            if not (resampled.coverage > 0).any():  # only partitions without any label were drawn
                 yield np.full_like(memberships, 1.0 / k)
                 continue
             solution = solve(fitted.consensus, resampled, k, once, start)

@@ -52,7 +52,7 @@ from .soft import fit_reader
 SCREEN = 20_000  # objects on which the starts are compared
 FILLINGS = 5  # rounds of filling in unseen pairs
 SETTLED = 1e-3  # largest change of a membership at which the rounds stop
-REGULARIZATION = 0.02  # of the mean degree, as for soft evidence
+REGULARIZATION = 0.02  # share of the mean degree that is added, as for soft evidence
 PLACED = 4096  # new objects placed at a time
 NEAR = 1e-12  # probabilities keep this distance from 0 and 1
 N_ROUNDS = 30  # rounds over the row of a new object

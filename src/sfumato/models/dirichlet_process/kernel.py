@@ -76,7 +76,7 @@ class State(NamedTuple):
     concentration: Concentration
     coefficients: np.ndarray
     offset: np.ndarray  # E log pi
-    penalty: float  # divergences in the bound
+    penalty: float  # sum of the divergences that the bound subtracts
 
 
 class Summary(NamedTuple):

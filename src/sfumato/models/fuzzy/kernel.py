@@ -227,7 +227,9 @@ def whole_run(
 ) -> Callable[[], loop.Run] | None:
     """A run in one native call, if there are few enough objects; else None."""
     q, n = Z.shape
-    few = n * q * len(state.centers) <= 2**19 and Z.dtype == np.float64  # less than a millisecond
+    few = (
+        n * q * len(state.centers) <= 2**19 and Z.dtype == np.float64
+    )  # steps of less than a millisecond
     if not few or not rule.powers:
         return None
     noise = np.nan if rule.noise is None else rule.noise
@@ -334,11 +336,12 @@ class LinkedUnits(NamedTuple):
 
     @classmethod
     def of(cls, links: Linked, Z: np.ndarray, w: np.ndarray, unit: float) -> LinkedUnits:
-        """Units of rows z(x) (m, q), weights ``w`` (m,); a pull of one is the distance ``unit``."""
+        """Units of linked rows ``Z`` = z(x) (m, q) with weights ``w`` (m,). ``unit`` is the squared
+        distance that a link of weight one is worth."""
         mass = np.maximum(np.bincount(links.unit, w), np.finfo(float).tiny)
         mean = links.of_units(w[:, None] * Z) / mass[:, None]
         pull, ends, turn = links.pull.copy(), links.pull.indptr, np.full(mass.size, -1)
-        with np.errstate(over="ignore"):  # rows without weight go where their links pull
+        with np.errstate(over="ignore"):  # a row without weight obeys its links alone
             each = pull.data * unit / np.repeat(mass, np.diff(ends))
         pull.data = np.clip(each, -1e150, 1e150)
         alone, joined = (np.flatnonzero((np.diff(ends) > 0) == pulled) for pulled in (False, True))
@@ -412,13 +415,13 @@ def _share(D: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _label(U: np.ndarray, D: np.ndarray, joined: Turn) -> None:
-    """The ``joined`` units at one center each, in place: those with a clear nearest one first
-    decide for those that they are linked to."""
+    """Assign each of the ``joined`` units to one center, in place. Those with a clearly nearest
+    center come first, since linked units follow them."""
     units, others, pull, first = joined
     second = min(1, D.shape[1] - 1)
     two = np.partition(D[units], second, axis=1)
     ends = np.append(first, len(others))
     for a in np.argsort(two[:, 0] - two[:, second], kind="stable"):
-        # That a pair together costs the sum of the other columns only adds a constant here.
+        # Costs of pairs that do not depend on the chosen center are left out.
         own = slice(ends[a], ends[a + 1])
         U[units[a], np.argmin(D[units[a]] - pull[own, 0] @ U[others[own]])] = 1.0

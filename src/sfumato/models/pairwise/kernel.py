@@ -191,7 +191,8 @@ def fitted_scale(problem: Problem, t: Array, q: Array) -> Any:
 
 
 def moments(problem: Problem, U: Array, S: Array, t: Array) -> tuple[Any, Any]:
-    """The given t over all pairs, and q; without diagonal terms if the problem excludes them."""
+    """The sums t and q over the pairs that count: ``t`` is given over all pairs, and terms of the
+    diagonal are subtracted if the problem excludes them."""
     xp = namespace(U)
     if hasattr(problem.W, "squares_of"):
         return t, problem.W.squares_of(U)

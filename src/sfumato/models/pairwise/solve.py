@@ -312,7 +312,7 @@ def on_a_sample(
         first = solved(spectral(part.W.W, part.weights, k, rng)[:, None])
         run = contest(part, first, random, n_init)
     explained, noise = kernel.explained(part, float(run.objective), k)
-    if explained <= 4.0 * noise:  # explained by clusters of noise, with a margin
+    if explained <= 4.0 * noise:  # no more than four times what clusters of noise explain
         return None
     return _extended(problem, rows, run.state)
 
