@@ -58,8 +58,8 @@ class PairwiseProbabilisticClustering(
         ``"cluster-kernel"`` is the rank-k cluster kernel of the nearest-neighbour graph, which is
         nearly block diagonal, as the model assumes.
     solver : {"coordinate", "baum-eagon"}
-        "coordinate": exact descent row by row (projected gradients for operators). "baum-eagon":
-        the published rule.
+        "coordinate": exact descent row by row (all rows at once for operators). "baum-eagon": the
+        published rule.
     diagonal : {"exclude", "include"}
         Whether the similarities of objects to themselves count.
     scale : "fit" or float
@@ -373,11 +373,6 @@ def problem_of(
             Q = Q - np.diag(np.minimum(left * evidence.pairs.diagonal(), Q.diagonal()))
         return kernel.Problem(Pairs(np.asarray(W), Q, held), False, scale, held=held)
     left, form = evidence.self_pairs if exclude else None, kernel.as_evidence(W)
-    if evidence.extra is not None and isinstance(form, kernel.Implicit):
-        raise ValueError(
-            "cannot_link, labels and weights of must_link need a similarity that is an array, "
-            "sparse or factored"
-        )
     return kernel.Problem(form, exclude, scale, v, held, left, evidence.extra)
 
 
