@@ -285,6 +285,38 @@ class SimilarityClusterer(Clusterer):
         self._check_fitted()
         return self._new_at(self._place(self._new_similarities(X)), n_clusters, X)
 
+    def score(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Share of the new data that the model explains, 1 - error / total; higher is better.
+
+        Factorizations: of the squared similarities w_ij to fitted objects, with the error
+        sum_ij (w_ij - scale * u_i'u_j)^2 (for ``CompletelyPositiveFactorization``, of scaled
+        similarities f_ij around g_i'g_j). Spectral clustering: of the spread
+        sum_i |z_i - c|^2 of the embedded objects z around the mean of the fitted ones, with the
+        error sum_i min_r |z_i - c_r|^2 to the means of the fitted clusters; 0 for one cluster.
+
+        Parameters
+        ----------
+        X : as for ``predict_proba``
+            For objects that were not fitted, this is a held-out score.
+        y : ignored
+        sample_weight : array of shape (n_new,), optional
+
+        Returns
+        -------
+        score : float
+            At most 1.
+        """
+        self._check_fitted()
+        rows = self._new_similarities(X)
+        w = check_weights(sample_weight, rows)
+        return self._explained(rows, np.ones(rows.shape[0]) if w is None else w)
+
+    @abstractmethod
+    def _explained(self, rows: Any, weights: np.ndarray) -> float:
+        """The score of new objects with these similarities and weights."""
+
     def _structure_evidence(self, evidence: Any) -> tuple[Any, str]:
         if not self._square():
             return super()._structure_evidence(evidence)

@@ -13,8 +13,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ..array.arrays import as_dense, asarray_like, namespace, native, to_numpy
 from ..array.docs import documented
-from ..array.types import Array, ArrayLike, RandomState, Similarity
-from ..array.validation import as_generator, check_choice, check_number, check_weights
+from ..array.types import Array, RandomState, Similarity
+from ..array.validation import as_generator, check_choice, check_number
 from ..array.warn import warn
 from ..data.constraints import Known, largest_first, match_columns, matching, reordered
 from ..engine import loop
@@ -279,37 +279,14 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         E = as_dense(rows @ (self._scaling[:, None] * self._rotation), dtype)
         return self._row(E, reciprocal), degree
 
-    def score(
-        self,
-        X: ArrayLike | None,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """Share of the spread of the embedded objects that is between clusters; higher is better.
-
-        Parameters
-        ----------
-        X : as for ``predict_proba``
-            For objects that were not fitted, this is a held-out score.
-        y : ignored
-        sample_weight : array of shape (n_new,), optional
-
-        Returns
-        -------
-        score : float
-            1 - sum_i min_r |z_i - c_r|^2 / sum_i |z_i - c|^2, with embedded objects z, means c_r of
-            the fitted clusters and their common mean c; at most 1, and 0 for one cluster.
-        """
-        self._check_fitted()
-        arrays = self._embed(self._new_similarities(X))[0], self.memberships_, self.embedding_
+    def _explained(self, rows: Any, weights: np.ndarray) -> float:
+        arrays = self._embed(rows)[0], self.memberships_, self.embedding_
         Z, U, fitted = (to_numpy(part).astype(np.float64) for part in arrays)
         if U.shape[1] == 1:
             return 0.0
         centers = (U.T @ fitted) / np.maximum(U.sum(axis=0), np.finfo(float).tiny)[:, None]
-        w = check_weights(sample_weight, Z)
-        w = np.ones(len(Z)) if w is None else w
-        spread = float(w @ np.square(Z - fitted.mean(axis=0)).sum(axis=1))
-        left = float(w @ eigen.squared_distances(Z, centers).min(axis=1))
+        spread = float(weights @ np.square(Z - fitted.mean(axis=0)).sum(axis=1))
+        left = float(weights @ eigen.squared_distances(Z, centers).min(axis=1))
         return 1.0 - left / spread if spread > 0 else 0.0
 
 
