@@ -55,7 +55,6 @@ class SimilarityClusterer(Clusterer):
     _any_library = True  # arrays of every library that follows the array API standard
 
     similarity: Any
-    _weighs_pairs = False  # whether NaN in W and ``pair_weight`` are supported
     _signed = False  # whether similarities may be negative
     _copies: np.ndarray | None = None  # which rows are equal, if clusters outnumber distinct rows
 
@@ -66,6 +65,7 @@ class SimilarityClusterer(Clusterer):
         y: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
+        pair_weight: ArrayLike | Similarity | None = None,
         must_link: ArrayLike | None = None,
         cannot_link: ArrayLike | None = None,
     ) -> Any:
@@ -74,25 +74,17 @@ class SimilarityClusterer(Clusterer):
         Parameters
         ----------
         X : array, sparse array or operator
-            A similarity (n, n) if ``similarity="precomputed"``, distances (n, n) if ``"distance"``;
-            else features (n, p); nearest neighbours ignore missing values.
+            A similarity (n, n) if ``similarity="precomputed"``, where NaN means "not measured";
+            distances (n, n) if ``"distance"``; else features (n, p); nearest neighbours ignore
+            missing values.
+        pair_weight : array, sparse array or operator of shape (n, n), optional
+            Confidence in each similarity; 0 means not measured. Makes the problem dense.
         %(similarity_known)s
 
         Returns
         -------
         self
         """
-        return self._fit_known(X, y, sample_weight, None, must_link, cannot_link)
-
-    def _fit_known(
-        self,
-        X: Any,
-        y: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        pair_weight: ArrayLike | Similarity | None,
-        must_link: ArrayLike | None,
-        cannot_link: ArrayLike | None,
-    ) -> Any:
         self._forget()
         if not isinstance(self.n_clusters, Integral):
             if pair_weight is not None:
@@ -197,7 +189,7 @@ class SimilarityClusterer(Clusterer):
         X = X if foreign is None else foreign.check_array(X, "W")
         if self.similarity == "distance":
             X, self._distance_scales = similarity_of_distances(X)
-        W, pairs = measured(X, pair_weight) if self._weighs_pairs else (X, None)
+        W, pairs = measured(X, pair_weight)
         self._unit = extreme_unit(W)
         W = check_similarity(
             W if self._unit == 1.0 else in_units(W, self._unit),
@@ -365,7 +357,7 @@ class SimilarityClusterer(Clusterer):
                 _check_feature_names(self, X, reset=False)
             if self.similarity == "distance":
                 X = similarity_of_distances(X, self._distance_scales)[0]
-            X = zeros_for_missing(X) if self._weighs_pairs and has_missing(X) else X
+            X = zeros_for_missing(X) if has_missing(X) else X
             X = X if self._unit == 1.0 else in_units(X, self._unit)
             return averaged(self._columns, check_rows(X, self.n_features_in_, signed=self._signed))
         X = check_features(self, X, reset=False, missing=self._function() is knn)
@@ -408,42 +400,6 @@ class SimilarityClusterer(Clusterer):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._square()
-        measured = ("precomputed",) if self._weighs_pairs else ()
-        tags.input_tags.allow_nan = self._is("knn", "cluster-kernel", *measured)
+        tags.input_tags.allow_nan = self._is("knn", "cluster-kernel", "precomputed")
         tags.input_tags.sparse = True
         return tags
-
-
-class PairWeightingClusterer(SimilarityClusterer):
-    """Models whose ``fit`` also takes weights of pairs, and NaN for unmeasured pairs."""
-
-    _weighs_pairs = True
-
-    @documented
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        pair_weight: ArrayLike | Similarity | None = None,
-        must_link: ArrayLike | None = None,
-        cannot_link: ArrayLike | None = None,
-    ) -> Any:
-        """Learn memberships.
-
-        Parameters
-        ----------
-        X : array, sparse array or operator
-            A similarity (n, n) if ``similarity="precomputed"``, where NaN means "not measured";
-            distances (n, n) if ``"distance"``; else features (n, p); nearest neighbours ignore
-            missing values.
-        pair_weight : array, sparse array or operator of shape (n, n), optional
-            Confidence in each similarity; 0 means not measured. Makes the problem dense.
-        %(similarity_known)s
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_known(X, y, sample_weight, pair_weight, must_link, cannot_link)

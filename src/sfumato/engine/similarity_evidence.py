@@ -59,6 +59,21 @@ class Evidence(NamedTuple):
             left = self.self_pairs[0][kept], self.self_pairs[1][kept]
         return Evidence(selection.average(self.W), weights, pairs, left)
 
+    def filled(self) -> Any:
+        """The similarity without weights of pairs: the share by which a pair weighs less than the
+        largest is filled with the product of the mean similarities of both objects, divided by the
+        overall mean.
+        """
+        if self.pairs is None:
+            return self.W
+        v = np.ones(len(self.W)) if self.weights is None else self.weights
+        trust = self.pairs / self.pairs.max()
+        covered = trust @ v
+        mean = (trust * self.W) @ v / np.where(covered > 0, covered, 1.0)
+        level = float(v @ (trust * self.W) @ v) / float(v @ covered)
+        expected = np.outer(mean, mean) / level if level > 0 else np.zeros_like(self.W)
+        return trust * self.W + (1.0 - trust) * expected
+
 
 def largest_entry(W: Any) -> float:
     """The largest similarity; for an operator, that on its diagonal."""

@@ -205,6 +205,8 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
     largest similarity, and ``cannot_link`` lowers it by as much; without weights, ``cannot_link``
     sets it to zero.
 
+    %(filled)s
+
     References
     ----------
     Zass and Shashua (2005). A unifying approach to hard and probabilistic clustering. ICCV.
@@ -238,7 +240,7 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
-        W = self._linked_similarity(_on_host(evidence.W), known)
+        W = self._linked_similarity(_on_host(evidence.filled()), known)
         n = W.shape[0]
         check_n_clusters(self.n_clusters, n)
         self._object_weights = v = np.ones(n) if evidence.weights is None else evidence.weights

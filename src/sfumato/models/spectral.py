@@ -19,7 +19,7 @@ from ..array.warn import warn
 from ..data.constraints import Known, largest_first, match_columns, matching, reordered
 from ..engine import loop
 from ..engine.objects import chained, joined, merged
-from ..engine.similarity_base import PairWeightingClusterer
+from ..engine.similarity_base import SimilarityClusterer
 from ..engine.similarity_evidence import Evidence
 from ..numerics import eigen, operators
 from ..numerics.distances import unit_rows
@@ -32,7 +32,7 @@ CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has
 
 
 @documented
-class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
+class SpectralClustering(AutomaticSimilarity, SimilarityClusterer):
     """Clusters in the leading eigenvectors of the normalised similarity, with memberships.
 
     With degrees d = W 1 and the k leading eigenvectors E of D^-1/2 W D^-1/2, objects are embedded
@@ -84,8 +84,9 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
     ``must_link`` joins rows and raises their similarity; with weights w in a third column, it only
     raises the similarity by w. ``cannot_link`` lowers the similarity by w (by default, a tenth of
     the mean degree) before labels are separated; degrees are sums of absolute similarities (signed
-    Laplacian). If ``pair_weight`` is below the largest weight, the missing part is filled with the
-    product of the mean similarities of both objects, divided by the overall mean.
+    Laplacian).
+
+    %(filled)s
 
     References
     ----------
@@ -292,15 +293,7 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
 
 def _linked(evidence: Evidence, known: Known, group: Any) -> Any:
     """The similarity with links as edges; pairs of low weight are filled up with means."""
-    W = evidence.W
-    if evidence.pairs is not None:
-        v = np.ones(len(W)) if evidence.weights is None else evidence.weights
-        trust = evidence.pairs / evidence.pairs.max()
-        covered = trust @ v
-        mean = (trust * W) @ v / np.where(covered > 0, covered, 1.0)
-        level = float(v @ (trust * W) @ v) / float(v @ covered)
-        expected = np.outer(mean, mean) / level if level > 0 else np.zeros_like(W)
-        W = trust * W + (1.0 - trust) * expected
+    W = evidence.filled()
     if known.links is None or isinstance(W, ClusterKernel):
         return W
     W = W.toarray() if hasattr(W, "factor") else W

@@ -19,7 +19,7 @@ from ...array.warn import warn
 from ...data.constraints import Known, largest_first, reordered
 from ...engine import loop
 from ...engine.clusterer import CooccurrenceIntervals
-from ...engine.similarity_base import PairWeightingClusterer
+from ...engine.similarity_base import SimilarityClusterer
 from ...engine.similarity_evidence import Evidence, largest_entry
 from ...numerics import simplex
 from ...numerics.eigen import leading_eigenvectors
@@ -39,7 +39,7 @@ IDENTIFIED = 0.75
 
 @documented
 class PairwiseProbabilisticClustering(
-    AutomaticSimilarity, CooccurrenceIntervals, PairWeightingClusterer
+    AutomaticSimilarity, CooccurrenceIntervals, SimilarityClusterer
 ):
     """Memberships U with W ~ scale * U U'.
 
