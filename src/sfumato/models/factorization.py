@@ -174,10 +174,9 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
     similarity : "precomputed", "knn", "gaussian", "self-tuning", "cosine", "cluster-kernel" or
     function, default "knn"
     %(similarity)s
-    normalization : {"relative-entropy", "frobenius", "l1"} or None
+    normalization : {"relative-entropy", "frobenius"} or None
         How F is made from the similarity W: the nearest doubly stochastic matrix, as in
-        ``similarity.doubly_stochastic``, or W itself. The nearest one in the L1 norm only changes
-        the diagonal, which the model ignores, so the answer is the same as with None.
+        ``similarity.doubly_stochastic``, or W itself.
     solver : {"coordinate", "multiplicative"}
         "coordinate" minimises over every entry in turn, with extrapolation; "multiplicative" is the
         published rule.
@@ -297,7 +296,7 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         check_number(self.n_clusters, "n_clusters", low=1, integer=True)
         check_choice(self.solver, "solver", ("coordinate", "multiplicative"))
         if self.normalization is not None:
-            choices = ("relative-entropy", "frobenius", "l1")
+            choices = ("relative-entropy", "frobenius")
             check_choice(self.normalization, "normalization (or None)", choices)
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
