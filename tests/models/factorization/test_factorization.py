@@ -3,7 +3,6 @@
 Both solvers, every form of similarity, rows that vanish, new objects.
 """
 
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
