@@ -185,16 +185,11 @@ def isolated(W: Any, pairs: Any = None) -> np.ndarray:
     """Mask (n,) of objects without similarity to any other."""
     if pairs is not None:
         W = np.abs(W) * pairs
-    if isinstance(W, Factored) or hasattr(W, "factor"):
-        factor = W.factor
-        if not is_numpy(factor) and not sp.issparse(factor):
-            return np.zeros(W.shape[0], dtype=bool)
-        return np.asarray(abs(factor).sum(axis=1)).ravel() == 0
-    if sp.issparse(W):
-        return np.asarray((W != 0).sum(axis=1)).ravel() - (W.diagonal() != 0) == 0
-    if isinstance(W, np.ndarray):
-        return np.count_nonzero(W, axis=1) - (W.diagonal() != 0) == 0
-    if not is_numpy(W):
+    matrix = getattr(W, "factor", W)
+    if sp.issparse(matrix) or isinstance(matrix, np.ndarray):
+        own = (W.diagonal() != 0).astype(int) if matrix is W else 0
+        return np.asarray((matrix != 0).sum(axis=1)).ravel() - own == 0
+    if not is_numpy(matrix):
         return np.zeros(W.shape[0], dtype=bool)
     degree = np.abs(np.asarray(degrees(W)))
     rest = degree - np.abs(diagonal_of(W))
