@@ -104,7 +104,6 @@ FINDERS = [
     "icl",
     "silhouette",
     "penalized-eigengap",
-    "lifetime",
 ]
 
 
