@@ -34,7 +34,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "method": ("normalized-cut", "ng-jordan-weiss", "bach-jordan"),
     "rounding": ("k-means", "weighted-k-means", KMeans(2, n_init=1)),
     "similarity": SIMILARITIES,
-    "normalization": (None, "relative-entropy", "frobenius", "symmetric"),
+    "normalization": (None, "relative-entropy", "frobenius", "l1", "symmetric"),
     "diagonal": ("include", "exclude"),
     "scale": ("fit", 1.0, 1e-200, 0.0),
     "inference": ("variational", "gibbs"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse.linalg import aslinearoperator
 
-from sfumato import MemoryBudgetError
+from sfumato import EvidenceWarning, MemoryBudgetError
 from sfumato.similarity import coassociation, doubly_stochastic, knn
 from sfumato.similarity.doubly_stochastic import least_squares_shifts, shifted_rows
 
@@ -89,6 +89,16 @@ def test_frobenius_equals_dykstra(rng, scale):
     )
 
 
+def test_l1_moves_the_diagonal_only(rng):
+    K = 0.01 * gaussian(rng)
+    expected = K - np.diag(K.sum(axis=1)) + np.eye(40)
+    for form in (np.asarray, sp.csr_array, aslinearoperator):
+        F = doubly_stochastic(form(K), divergence="l1")
+        np.testing.assert_allclose(F @ np.eye(40), expected, atol=1e-14)
+    with pytest.warns(EvidenceWarning, match="negative"):
+        doubly_stochastic(100 * K, divergence="l1")
+
+
 def test_new_rows_sum_to_one(rng):
     K = gaussian(rng)
     F = doubly_stochastic(K)
@@ -158,8 +168,8 @@ def test_weights_are_copies(rng):
     np.testing.assert_allclose(F @ counts.astype(float), 1, atol=1e-10)
     copied = doubly_stochastic(W[np.ix_(rows, rows)]).toarray()
     np.testing.assert_allclose(F.toarray()[np.ix_(rows, rows)], copied, atol=1e-10)
-    with pytest.raises(ValueError, match="must be positive"):
-        doubly_stochastic(W, weights=0 * counts + (rows[:7] > 0))
+    with pytest.raises(ValueError, match="do not go with"):
+        doubly_stochastic(W, weights=counts, divergence="l1")
 
 
 def test_frobenius_weights_are_copies(rng):

@@ -174,9 +174,10 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
     similarity : "precomputed", "knn", "gaussian", "self-tuning", "cosine", "cluster-kernel" or
     function, default "knn"
     %(similarity)s
-    normalization : {"relative-entropy", "frobenius"} or None
+    normalization : {"relative-entropy", "frobenius", "l1"} or None
         How F is made from the similarity W: the nearest doubly stochastic matrix, as in
-        ``similarity.doubly_stochastic``, or W itself.
+        ``similarity.doubly_stochastic``, or W itself. The nearest one in the L1 norm only changes
+        the diagonal, which the model ignores, so the answer is the same as with None.
     solver : {"coordinate", "multiplicative"}
         "coordinate" minimises over every entry in turn, with extrapolation; "multiplicative" is the
         published rule.
@@ -296,7 +297,7 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         check_number(self.n_clusters, "n_clusters", low=1, integer=True)
         check_choice(self.solver, "solver", ("coordinate", "multiplicative"))
         if self.normalization is not None:
-            choices = ("relative-entropy", "frobenius")
+            choices = ("relative-entropy", "frobenius", "l1")
             check_choice(self.normalization, "normalization (or None)", choices)
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:

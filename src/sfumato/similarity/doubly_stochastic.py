@@ -22,8 +22,9 @@ from scipy.sparse.csgraph import connected_components, maximum_bipartite_matchin
 from ..array.arrays import namespace, to_numpy
 from ..array.types import Array, ArrayLike, Similarity, Weights
 from ..array.validation import check_choice, check_number, check_weights, reserve
+from ..array.warn import warn
 from ..data.matrices import check_rows, check_similarity
-from ..numerics.operators import Scaled, as_dense, degrees, dtype_of
+from ..numerics.operators import Scaled, Shifted, as_dense, degrees, dtype_of
 
 
 class Dual(NamedTuple):
@@ -150,15 +151,18 @@ def doubly_stochastic(
     ----------
     W : array, sparse array or operator of shape (n, n)
         Symmetric, nonnegative similarities.
-    divergence : {"relative-entropy", "frobenius"}
+    divergence : {"relative-entropy", "frobenius", "l1"}
         What "nearest" means. ``"relative-entropy"``: diag(x) W diag(x), an operator that forms no
-        matrix. ``"frobenius"``: least squares, max(0, W + y_i + y_j), a dense array.
+        matrix. ``"frobenius"``: least squares, max(0, W + y_i + y_j), a dense array. ``"l1"``: W -
+        D + I with the degrees D, which changes only the diagonal and may make it negative (with a
+        warning); the result is dense, sparse or an operator, like W.
     tol : float, optional
         Largest distance of a row sum from one; by default 1e-11 (float64) or 1e-5 (float32).
     max_iter : int
         Largest number of steps.
     weights : array of shape (n,), optional
-        Weights of the objects: one of weight w counts as w copies, so that sum_j w_j F_ij = 1.
+        Weights of the objects (not for ``"l1"``): an object of weight w counts as w copies, so that
+        sum_j w_j F_ij = 1.
 
     Returns
     -------
@@ -177,13 +181,18 @@ def doubly_stochastic(
     array([[0.667, 0.333],
            [0.333, 0.667]])
     """
-    check_choice(divergence, "divergence", ("relative-entropy", "frobenius"))
+    check_choice(divergence, "divergence", ("relative-entropy", "frobenius", "l1"))
     W = check_similarity(W)
     tol = _tolerance(W) if tol is None else check_number(tol, "tol", low=0, strict=True)
     check_number(max_iter, "max_iter", low=1, integer=True)
     v = check_weights(weights, W)
-    if v is not None and v.min() <= 0:
-        raise ValueError("weights must be positive: leave out objects of weight 0")
+    if v is not None and (divergence == "l1" or v.min() <= 0):
+        raise ValueError(
+            "weights must be positive, and do not go with divergence='l1': leave out objects of "
+            "weight 0, or repeat rows and columns"
+        )
+    if divergence == "l1":
+        return _move_diagonal(W)
     if divergence == "frobenius":
         K, y = as_dense(W), least_squares_shifts(W, v, tol, max_iter)
         return np.maximum(0, K + y[:, None] + y[None, :])
@@ -267,6 +276,24 @@ def shifted_rows(rows: np.ndarray, y: np.ndarray, weights: Weights = None) -> np
     last = np.maximum((falling + t > 0).sum(axis=1) - 1, 0)
     F = np.maximum(0, A + t[np.arange(len(A)), last][:, None]).astype(rows.dtype)
     return np.where((rows != 0).any(axis=1, keepdims=True), F, 0)
+
+
+def _move_diagonal(W: Similarity) -> Any:
+    surplus = 1 - degrees(W)
+    if isinstance(W, np.ndarray):
+        F = W.copy()
+        F[np.diag_indices_from(F)] += surplus
+    elif sp.issparse(W):
+        F = sp.csr_array(W + sp.diags_array(surplus))
+    else:
+        return Shifted(W, surplus)
+    if (F.diagonal() < 0).any():
+        warn(
+            f"the diagonal of W - D + I is negative for {int((F.diagonal() < 0).sum())} objects: "
+            "methods that need nonnegative similarities cannot use it; scale W down or use "
+            "divergence='relative-entropy'"
+        )
+    return F
 
 
 def _reciprocal(total: np.ndarray) -> np.ndarray:
