@@ -104,6 +104,7 @@ FINDERS = [
     "icl",
     "silhouette",
     "penalized-eigengap",
+    "lifetime",
 ]
 
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.cluster.hierarchy import fcluster, linkage
 
 from sfumato.memberships import one_hot
 from sfumato.selection import criteria
@@ -32,6 +33,16 @@ def test_eigengap_is_relative_and_needs_two_values():
 def test_weights_of_information_criteria():
     weights = criteria.criterion_weights([1e6, 1e6 + 2, np.nan])
     np.testing.assert_allclose(weights, [1 / (1 + np.exp(-1)), 1 / (1 + np.e), 0])
+
+
+@pytest.mark.parametrize("method", ["single", "average"])
+def test_lifetime_is_the_interval_of_thresholds(rng, method):
+    tree = linkage(rng.normal(size=(12, 2)), method)
+    lifetimes = criteria.lifetime(tree[:, 2], np.arange(1, 14))
+    assert np.isnan(lifetimes[[0, 12]]).all()
+    for k, length in enumerate(lifetimes[1:12], start=2):
+        middle = np.concatenate([[0.0], tree[:, 2]])[12 - k] + length / 2
+        assert len(np.unique(fcluster(tree, middle, "distance"))) == k
 
 
 def test_the_largest_supported_number_comes_first():

@@ -145,7 +145,7 @@ def choose(
         str,
         o.option(
             "--criterion",
-            "auto, structure, held-out, penalized-eigengap, silhouette, bic, aic or icl.",
+            "auto, structure, held-out, penalized-eigengap, silhouette, lifetime, bic, aic or icl.",
             "NAME",
         ),
     ] = "auto",

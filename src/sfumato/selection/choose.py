@@ -112,8 +112,8 @@ def choose_n_clusters(
         "auto": the criterion of the estimator if it has one (mixtures: BIC, models of similarities
         and the consensus: "penalized-eigengap"), else "structure": the largest number whose
         clusters are all separated (fewer than 50 objects: "few-objects", Ward's scatter against
-        uniform clouds). Also "held-out", "penalized-eigengap", "silhouette", "bic", "aic",
-        "icl", or a function ``f(trial, n_clusters)`` (higher is better). For a Dirichlet
+        uniform clouds). Also "held-out", "penalized-eigengap", "silhouette", "lifetime", "bic",
+        "aic", "icl", or a function ``f(trial, n_clusters)`` (higher is better). For a Dirichlet
         process only "posterior", which needs one fit and takes no candidates.
     n_splits : int
         Number of splits into halves, for "held-out".

@@ -2,7 +2,9 @@
 
 A criterion of ``choose_n_clusters`` is a function ``criterion(trial, n_clusters)``; higher is
 better. It may return several values (one per split of the data), whose mean is the score. Models
-may call the formulas; those of a spectrum are in ``engine.numbers``.
+may call the formulas; those of a spectrum are in ``engine.numbers``. One more is
+
+    lifetime            length of the interval of thresholds at which a linkage tree has k clusters
 """
 
 from __future__ import annotations
@@ -12,8 +14,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.cluster.hierarchy import linkage
+from scipy.spatial.distance import squareform
 
-from ..array.types import ArrayLike
+from ..array.types import Array, ArrayLike
+from ..array.validation import reserve
 from ..engine.numbers import (
     eigengap,
     few_scores,
@@ -79,6 +85,20 @@ def mean_agreement(
         spread = sum(sides) / 2 - chance
         indices.append((both - chance) / spread if spread > 0 else float(own.any()))
     return max(0.0, float(np.average(indices, weights=weights * seen.any(axis=0))))
+
+
+def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
+    """Length of the interval of thresholds at which a tree has k clusters, for each k asked for.
+
+    ``heights`` (n - 1,) are the merge heights of the tree. NaN for one cluster, whose interval is
+    unbounded, and for more clusters than objects.
+    """
+    steps = np.concatenate([[0.0], np.sort(np.asarray(heights, dtype=np.float64))])
+    sizes = np.asarray(n_clusters, dtype=int)
+    inside = (sizes >= 2) & (sizes <= len(steps))
+    k = np.where(inside, sizes, 1)
+    upper, lower = steps[np.minimum(len(steps) - k + 1, len(steps) - 1)], steps[len(steps) - k]
+    return np.where(inside, upper - lower, np.nan)
 
 
 class Trial(NamedTuple):
@@ -207,6 +227,24 @@ def _penalized_eigengap(trial: Trial, n_clusters: int) -> float:
     return trial.cache["scores"].get(n_clusters, np.nan)
 
 
+def _lifetime(trial: Trial, n_clusters: int) -> float:
+    """Length of the interval of thresholds at which average linkage has k clusters."""
+    return float(lifetime(_tree(trial.evidence)[:, 2], n_clusters))
+
+
+def _tree(evidence: Evidence) -> np.ndarray:
+    n, data = evidence.n_objects, evidence.data
+    reserve((n, n), np.float64, "the distances for the linkage", "use criterion='held-out'")
+    if isinstance(evidence, Features):
+        return linkage(data.toarray() if sp.issparse(data) else data, "average")
+    W: Any = coassociation(data) if isinstance(evidence, Labelings) else data
+    W = np.nan_to_num(W if isinstance(W, np.ndarray) else W.toarray())
+    # Similarities relative to the largest one; 1e-300 only avoids 0 / 0.
+    distances = 1 - (W + W.T) / max(2 * float(W.max()), 1e-300)
+    np.fill_diagonal(distances, 0)
+    return linkage(squareform(np.clip(distances, 0, None), checks=False), "average")
+
+
 CRITERIA: dict[str, Callable[[Trial, int], Any]] = {
     "structure": _structure,
     "few-objects": _few_objects,
@@ -216,4 +254,5 @@ CRITERIA: dict[str, Callable[[Trial, int], Any]] = {
     "aic": _information("aic"),
     "icl": _information("icl"),
     "silhouette": _silhouette,
+    "lifetime": _lifetime,
 }
