@@ -159,6 +159,9 @@ cannot_link : array of shape (m, 2) or (m, 3), optional
     Pairs of rows that belong apart: labels that join them are ruled out if that is possible
     for all pairs or, with a third column of weights w, less probable by exp(-w). A warning
     gives the number of broken links.""",
+    "filled": """\
+If ``pair_weight`` is below the largest weight, the missing part is filled with the product of the
+mean similarities of both objects, divided by the overall mean.""",
     "resamples": """\
 random_state : None, int, RandomState or Generator
 n_jobs : int, optional

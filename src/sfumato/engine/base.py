@@ -40,13 +40,13 @@ class InductiveClusterer(Clusterer):
     def _start(self, rows: Rows, rng: np.random.Generator) -> Any:
         """The first state."""
 
-    @abstractmethod
     def _summarize(self, block: np.ndarray, weights: Any, state: State) -> Any:
-        """Statistics of a block of rows at a state."""
+        """Statistics of a block of rows at a state; not needed by models with a ``_run``."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _update(self, stats: Any, state: State) -> Any:
         """The next state."""
+        raise NotImplementedError
 
     @abstractmethod
     def _assign(self, block: Array, state: State) -> Any:

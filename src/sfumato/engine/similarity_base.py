@@ -55,7 +55,6 @@ class SimilarityClusterer(Clusterer):
     _any_library = True  # arrays of every library that follows the array API standard
 
     similarity: Any
-    _weighs_pairs = False  # whether NaN in W and ``pair_weight`` are supported
     _signed = False  # whether similarities may be negative
     _copies: np.ndarray | None = None  # which rows are equal, if clusters outnumber distinct rows
 
@@ -66,6 +65,7 @@ class SimilarityClusterer(Clusterer):
         y: ArrayLike | None = None,
         *,
         sample_weight: ArrayLike | None = None,
+        pair_weight: ArrayLike | Similarity | None = None,
         must_link: ArrayLike | None = None,
         cannot_link: ArrayLike | None = None,
     ) -> Any:
@@ -74,25 +74,17 @@ class SimilarityClusterer(Clusterer):
         Parameters
         ----------
         X : array, sparse array or operator
-            A similarity (n, n) if ``similarity="precomputed"``, distances (n, n) if ``"distance"``;
-            else features (n, p); nearest neighbours ignore missing values.
+            A similarity (n, n) if ``similarity="precomputed"``, where NaN means "not measured";
+            distances (n, n) if ``"distance"``; else features (n, p); nearest neighbours ignore
+            missing values.
+        pair_weight : array, sparse array or operator of shape (n, n), optional
+            Confidence in each similarity; 0 means not measured. Makes the problem dense.
         %(similarity_known)s
 
         Returns
         -------
         self
         """
-        return self._fit_known(X, y, sample_weight, None, must_link, cannot_link)
-
-    def _fit_known(
-        self,
-        X: Any,
-        y: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        pair_weight: ArrayLike | Similarity | None,
-        must_link: ArrayLike | None,
-        cannot_link: ArrayLike | None,
-    ) -> Any:
         self._forget()
         if not isinstance(self.n_clusters, Integral):
             if pair_weight is not None:
@@ -197,7 +189,7 @@ class SimilarityClusterer(Clusterer):
         X = X if foreign is None else foreign.check_array(X, "W")
         if self.similarity == "distance":
             X, self._distance_scales = similarity_of_distances(X)
-        W, pairs = measured(X, pair_weight) if self._weighs_pairs else (X, None)
+        W, pairs = measured(X, pair_weight)
         self._unit = extreme_unit(W)
         W = check_similarity(
             W if self._unit == 1.0 else in_units(W, self._unit),
@@ -285,6 +277,38 @@ class SimilarityClusterer(Clusterer):
         self._check_fitted()
         return self._new_at(self._place(self._new_similarities(X)), n_clusters, X)
 
+    def score(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Share of the new data that the model explains, 1 - error / total; higher is better.
+
+        Factorizations: of the squared similarities w_ij to fitted objects, with the error
+        sum_ij (w_ij - scale * u_i'u_j)^2 (for ``CompletelyPositiveFactorization``, of scaled
+        similarities f_ij around g_i'g_j). Spectral clustering: of the spread
+        sum_i |z_i - c|^2 of the embedded objects z around the mean of the fitted ones, with the
+        error sum_i min_r |z_i - c_r|^2 to the means of the fitted clusters; 0 for one cluster.
+
+        Parameters
+        ----------
+        X : as for ``predict_proba``
+            For objects that were not fitted, this is a held-out score.
+        y : ignored
+        sample_weight : array of shape (n_new,), optional
+
+        Returns
+        -------
+        score : float
+            At most 1.
+        """
+        self._check_fitted()
+        rows = self._new_similarities(X)
+        w = check_weights(sample_weight, rows)
+        return self._explained(rows, np.ones(rows.shape[0]) if w is None else w)
+
+    @abstractmethod
+    def _explained(self, rows: Any, weights: np.ndarray) -> float:
+        """The score of new objects with these similarities and weights."""
+
     def _structure_evidence(self, evidence: Any) -> tuple[Any, str]:
         if not self._square():
             return super()._structure_evidence(evidence)
@@ -333,7 +357,7 @@ class SimilarityClusterer(Clusterer):
                 _check_feature_names(self, X, reset=False)
             if self.similarity == "distance":
                 X = similarity_of_distances(X, self._distance_scales)[0]
-            X = zeros_for_missing(X) if self._weighs_pairs and has_missing(X) else X
+            X = zeros_for_missing(X) if has_missing(X) else X
             X = X if self._unit == 1.0 else in_units(X, self._unit)
             return averaged(self._columns, check_rows(X, self.n_features_in_, signed=self._signed))
         X = check_features(self, X, reset=False, missing=self._function() is knn)
@@ -376,42 +400,6 @@ class SimilarityClusterer(Clusterer):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._square()
-        measured = ("precomputed",) if self._weighs_pairs else ()
-        tags.input_tags.allow_nan = self._is("knn", "cluster-kernel", *measured)
+        tags.input_tags.allow_nan = self._is("knn", "cluster-kernel", "precomputed")
         tags.input_tags.sparse = True
         return tags
-
-
-class PairWeightingClusterer(SimilarityClusterer):
-    """Models whose ``fit`` also takes weights of pairs, and NaN for unmeasured pairs."""
-
-    _weighs_pairs = True
-
-    @documented
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        pair_weight: ArrayLike | Similarity | None = None,
-        must_link: ArrayLike | None = None,
-        cannot_link: ArrayLike | None = None,
-    ) -> Any:
-        """Learn memberships.
-
-        Parameters
-        ----------
-        X : array, sparse array or operator
-            A similarity (n, n) if ``similarity="precomputed"``, where NaN means "not measured";
-            distances (n, n) if ``"distance"``; else features (n, p); nearest neighbours ignore
-            missing values.
-        pair_weight : array, sparse array or operator of shape (n, n), optional
-            Confidence in each similarity; 0 means not measured. Makes the problem dense.
-        %(similarity_known)s
-
-        Returns
-        -------
-        self
-        """
-        return self._fit_known(X, y, sample_weight, pair_weight, must_link, cannot_link)

@@ -59,6 +59,21 @@ class Evidence(NamedTuple):
             left = self.self_pairs[0][kept], self.self_pairs[1][kept]
         return Evidence(selection.average(self.W), weights, pairs, left)
 
+    def filled(self) -> Any:
+        """The similarity without weights of pairs: the share by which a pair weighs less than the
+        largest is filled with the product of the mean similarities of both objects, divided by the
+        overall mean.
+        """
+        if self.pairs is None:
+            return self.W
+        v = np.ones(len(self.W)) if self.weights is None else self.weights
+        trust = self.pairs / self.pairs.max()
+        covered = trust @ v
+        mean = (trust * self.W) @ v / np.where(covered > 0, covered, 1.0)
+        level = float(v @ (trust * self.W) @ v) / float(v @ covered)
+        expected = np.outer(mean, mean) / level if level > 0 else np.zeros_like(self.W)
+        return trust * self.W + (1.0 - trust) * expected
+
 
 def largest_entry(W: Any) -> float:
     """The largest similarity; for an operator, that on its diagonal."""
@@ -170,16 +185,11 @@ def isolated(W: Any, pairs: Any = None) -> np.ndarray:
     """Mask (n,) of objects without similarity to any other."""
     if pairs is not None:
         W = np.abs(W) * pairs
-    if isinstance(W, Factored) or hasattr(W, "factor"):
-        factor = W.factor
-        if not is_numpy(factor) and not sp.issparse(factor):
-            return np.zeros(W.shape[0], dtype=bool)
-        return np.asarray(abs(factor).sum(axis=1)).ravel() == 0
-    if sp.issparse(W):
-        return np.asarray((W != 0).sum(axis=1)).ravel() - (W.diagonal() != 0) == 0
-    if isinstance(W, np.ndarray):
-        return np.count_nonzero(W, axis=1) - (W.diagonal() != 0) == 0
-    if not is_numpy(W):
+    matrix = getattr(W, "factor", W)
+    if sp.issparse(matrix) or isinstance(matrix, np.ndarray):
+        own = (W.diagonal() != 0).astype(int) if matrix is W else 0
+        return np.asarray((matrix != 0).sum(axis=1)).ravel() - own == 0
+    if not is_numpy(matrix):
         return np.zeros(W.shape[0], dtype=bool)
     degree = np.abs(np.asarray(degrees(W)))
     rest = degree - np.abs(diagonal_of(W))

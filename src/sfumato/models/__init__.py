@@ -130,7 +130,7 @@ MODELS = (
     ),
     Model(
         "InformationBottleneck",
-        "bottleneck.estimator",
+        "bottleneck",
         "information-bottleneck",
         ("counts",),
         "a table of counts: clusters of rows that keep their information about columns",

@@ -31,7 +31,6 @@ from ..array.validation import (
     check_choice,
     check_n_clusters,
     check_number,
-    check_weights,
     reserve,
 )
 from ..array.warn import warn
@@ -206,6 +205,8 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
     largest similarity, and ``cannot_link`` lowers it by as much; without weights, ``cannot_link``
     sets it to zero.
 
+    %(filled)s
+
     References
     ----------
     Zass and Shashua (2005). A unifying approach to hard and probabilistic clustering. ICCV.
@@ -239,7 +240,7 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
-        W = self._linked_similarity(_on_host(evidence.W), known)
+        W = self._linked_similarity(_on_host(evidence.filled()), known)
         n = W.shape[0]
         check_n_clusters(self.n_clusters, n)
         self._object_weights = v = np.ones(n) if evidence.weights is None else evidence.weights
@@ -368,35 +369,12 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         B = as_dense(rows @ (self.scaling_[:, None] * weighted), G.dtype)
         return fold_in(B, weighted.T @ G), B
 
-    def score(
-        self,
-        X: ArrayLike | None,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """Share of the squared scaled similarities to fitted objects that the factors explain.
-
-        Parameters
-        ----------
-        X : as for ``predict_proba``
-            For objects that were not fitted, this is a held-out score.
-        y : ignored
-        sample_weight : array of shape (n_new,), optional
-
-        Returns
-        -------
-        score : float
-            1 - sum_ij (f_ij - g_i'g_j)^2 / sum_ij f_ij^2 over new objects i and fitted objects j,
-            both weighted; at most 1, higher is better.
-        """
-        self._check_fitted()
-        rows = self._normalized_rows(self._new_similarities(X))
-        w = check_weights(sample_weight, rows)
-        w = np.ones(rows.shape[0]) if w is None else w
+    def _explained(self, rows: Any, weights: np.ndarray) -> float:
+        rows = self._normalized_rows(rows)
         g, B = (part.astype(np.float64) for part in self._fold_in(rows))
         G, v = self.factor_.astype(np.float64), self._object_weights
-        square = squared_norm(rows, w, v * self.scaling_.astype(np.float64) ** 2)
-        wg = w[:, None] * g
+        square = squared_norm(rows, weights, v * self.scaling_.astype(np.float64) ** 2)
+        wg = weights[:, None] * g
         explained = 2 * float((B * wg).sum()) - float(((wg.T @ g) * ((v * G.T) @ G)).sum())
         return explained / square if square > 0 else 0.0
 

@@ -13,13 +13,13 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ..array.arrays import as_dense, asarray_like, namespace, native, to_numpy
 from ..array.docs import documented
-from ..array.types import Array, ArrayLike, RandomState, Similarity
-from ..array.validation import as_generator, check_choice, check_number, check_weights
+from ..array.types import Array, RandomState, Similarity
+from ..array.validation import as_generator, check_choice, check_number
 from ..array.warn import warn
 from ..data.constraints import Known, largest_first, match_columns, matching, reordered
 from ..engine import loop
 from ..engine.objects import chained, joined, merged
-from ..engine.similarity_base import PairWeightingClusterer
+from ..engine.similarity_base import SimilarityClusterer
 from ..engine.similarity_evidence import Evidence
 from ..numerics import eigen, operators
 from ..numerics.distances import unit_rows
@@ -32,7 +32,7 @@ CONTINUUM = 0.22  # cost per further cluster; a plain interval cut in halves has
 
 
 @documented
-class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
+class SpectralClustering(AutomaticSimilarity, SimilarityClusterer):
     """Clusters in the leading eigenvectors of the normalised similarity, with memberships.
 
     With degrees d = W 1 and the k leading eigenvectors E of D^-1/2 W D^-1/2, objects are embedded
@@ -84,8 +84,9 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
     ``must_link`` joins rows and raises their similarity; with weights w in a third column, it only
     raises the similarity by w. ``cannot_link`` lowers the similarity by w (by default, a tenth of
     the mean degree) before labels are separated; degrees are sums of absolute similarities (signed
-    Laplacian). If ``pair_weight`` is below the largest weight, the missing part is filled with the
-    product of the mean similarities of both objects, divided by the overall mean.
+    Laplacian).
+
+    %(filled)s
 
     References
     ----------
@@ -279,51 +280,20 @@ class SpectralClustering(AutomaticSimilarity, PairWeightingClusterer):
         E = as_dense(rows @ (self._scaling[:, None] * self._rotation), dtype)
         return self._row(E, reciprocal), degree
 
-    def score(
-        self,
-        X: ArrayLike | None,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """Share of the spread of the embedded objects that is between clusters; higher is better.
-
-        Parameters
-        ----------
-        X : as for ``predict_proba``
-            For objects that were not fitted, this is a held-out score.
-        y : ignored
-        sample_weight : array of shape (n_new,), optional
-
-        Returns
-        -------
-        score : float
-            1 - sum_i min_r |z_i - c_r|^2 / sum_i |z_i - c|^2, with embedded objects z, means c_r of
-            the fitted clusters and their common mean c; at most 1, and 0 for one cluster.
-        """
-        self._check_fitted()
-        arrays = self._embed(self._new_similarities(X))[0], self.memberships_, self.embedding_
+    def _explained(self, rows: Any, weights: np.ndarray) -> float:
+        arrays = self._embed(rows)[0], self.memberships_, self.embedding_
         Z, U, fitted = (to_numpy(part).astype(np.float64) for part in arrays)
         if U.shape[1] == 1:
             return 0.0
         centers = (U.T @ fitted) / np.maximum(U.sum(axis=0), np.finfo(float).tiny)[:, None]
-        w = check_weights(sample_weight, Z)
-        w = np.ones(len(Z)) if w is None else w
-        spread = float(w @ np.square(Z - fitted.mean(axis=0)).sum(axis=1))
-        left = float(w @ eigen.squared_distances(Z, centers).min(axis=1))
+        spread = float(weights @ np.square(Z - fitted.mean(axis=0)).sum(axis=1))
+        left = float(weights @ eigen.squared_distances(Z, centers).min(axis=1))
         return 1.0 - left / spread if spread > 0 else 0.0
 
 
 def _linked(evidence: Evidence, known: Known, group: Any) -> Any:
     """The similarity with links as edges; pairs of low weight are filled up with means."""
-    W = evidence.W
-    if evidence.pairs is not None:
-        v = np.ones(len(W)) if evidence.weights is None else evidence.weights
-        trust = evidence.pairs / evidence.pairs.max()
-        covered = trust @ v
-        mean = (trust * W) @ v / np.where(covered > 0, covered, 1.0)
-        level = float(v @ (trust * W) @ v) / float(v @ covered)
-        expected = np.outer(mean, mean) / level if level > 0 else np.zeros_like(W)
-        W = trust * W + (1.0 - trust) * expected
+    W = evidence.filled()
     if known.links is None or isinstance(W, ClusterKernel):
         return W
     W = W.toarray() if hasattr(W, "factor") else W

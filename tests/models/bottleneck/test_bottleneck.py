@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from sklearn.utils.estimator_checks import check_estimator
 
 from sfumato import EvidenceWarning, InformationBottleneck
-from sfumato.models.bottleneck import kernel
+from sfumato.models import bottleneck as kernel
 from sfumato.numerics.contingency import mutual_information
 from tolerances import settled, stopped
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.models.bottleneck import kernel
+from sfumato.models import bottleneck as kernel
 from sfumato.numerics.contingency import mutual_information
 
 

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.sparse.linalg import aslinearoperator
 
 from sfumato import EvidenceWarning, PairwiseProbabilisticClustering, SpectralClustering
 from sfumato.engine import loop
@@ -274,3 +275,16 @@ def test_a_link_becomes_a_pair_with_its_weight():
         np.testing.assert_array_equal(found.W, [[1.0, similarity], [similarity, 2.0]])
         np.testing.assert_array_equal(found.pairs, [[1.0, 3.0], [3.0, 1.0]])  # 6 over the largest
         assert found.extra is None
+
+
+def test_an_operator_takes_links_like_the_explicit_matrix(rng):
+    W, y = blocks(rng)
+    W, links = np.minimum(W, W.diagonal().max()), {"cannot_link": [[0, 1], [20, 21]]}
+    model = PairwiseProbabilisticClustering(3, similarity="precomputed", random_state=0)
+    implicit = model.fit(aslinearoperator(W), **links).memberships_
+    labels, value = model.labels_, model.objective_
+    assert labels[0] != labels[1]
+    assert labels[20] != labels[21]
+    explicit = model.set_params(init=implicit).fit(W, **links)
+    np.testing.assert_allclose(explicit.memberships_, implicit, atol=1e-2)
+    assert explicit.objective_ == pytest.approx(value, rel=1e-4)

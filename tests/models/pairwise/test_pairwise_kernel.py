@@ -9,7 +9,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 from sfumato.array.arrays import to_numpy
 from sfumato.engine import loop
-from sfumato.models.pairwise import kernel, panels, solve
+from sfumato.models.pairwise import kernel, panels
 from sfumato.numerics import simplex
 
 
@@ -58,23 +58,11 @@ def test_every_kind_of_similarity_reaches_the_same_minimum(rng, exclude, scale):
     found = {}
     for kind, operator in evidence(W).items():
         problem = kernel.Problem(operator, exclude, scale)
-        if kind == "operator":
-            step, state = (
-                partial(solve.gradient_step, problem),
-                solve.gradient_start(problem, begin),
-            )
-            found[kind] = float(loop.iterate(step, state, max_iter=3000, tol=1e-13).objective[0])
-        else:
-            step = loop.Extrapolation.accelerate(
-                partial(kernel.coordinate_step, problem), kernel.combine, kernel.select
-            )
-            run = loop.iterate(
-                step,
-                loop.Extrapolation(kernel.start(problem, begin)),
-                max_iter=2000,
-                tol=1e-13,
-            )
-            found[kind] = float(run.objective[0])
+        sweep = panels.step if kind == "operator" else kernel.coordinate_step
+        step = loop.Extrapolation.accelerate(partial(sweep, problem), kernel.combine, kernel.select)
+        begun = loop.Extrapolation(kernel.start(problem, begin))
+        run = loop.iterate(step, begun, max_iter=3000, tol=1e-13)
+        found[kind] = float(run.objective[0])
     assert max(found.values()) - min(found.values()) <= 1e-4 * np.square(W).sum(), found
 
 
@@ -89,7 +77,7 @@ def test_steps_never_raise_the_objective_and_stay_on_the_simplex(rng, exclude):
         (partial(kernel.coordinate_step, problem), kernel.start(problem, U)),
         (partial(panels.step, problem), kernel.start(problem, U)),
         (partial(kernel.baum_eagon_step, problem), kernel.start(problem, U)),
-        (partial(solve.gradient_step, implicit), solve.gradient_start(implicit, U)),
+        (partial(panels.step, implicit), kernel.start(implicit, U)),
     ):
         run = loop.iterate(step, state, max_iter=60, tol=0)
         assert np.all(np.diff(run.history, axis=0) <= 1e-9 * np.square(W).sum())
@@ -97,23 +85,11 @@ def test_steps_never_raise_the_objective_and_stay_on_the_simplex(rng, exclude):
         assert run.state.U.min() >= 0
 
 
-def test_the_product_that_gradient_steps_carry_along_is_computed_anew_now_and_then(rng):
-    W = similarity(rng)
-    problem = kernel.Problem(kernel.Implicit(W), False, None)
-    state, ages = solve.gradient_start(problem, simplex.draw(rng, (40, 2, 3))), []
-    for _ in range(26):
-        state, _ = solve.gradient_step(problem, state)
-        ages.append(state.age)
-        exact = np.tensordot(W, state.U, axes=1)
-        np.testing.assert_allclose(state.product, exact, atol=1e-10 * np.abs(exact).max())
-    assert ages == [*range(1, 25), 0, 1]
-
-
 @pytest.mark.parametrize("exclude", [False, True])
 def test_descent_direction_is_minus_a_quarter_of_the_gradient_over_the_scale(rng, exclude):
     W, U, a = similarity(rng, 8), rng.dirichlet(np.ones(3), 8), 0.6
     problem = kernel.Problem(kernel.Explicit(W), exclude, a)
-    R = solve.descents(problem, U[:, None], (W @ U)[:, None], np.array([a]))[:, 0]
+    R = -kernel.slopes(problem, kernel.State(U[:, None], np.array([a]), None, (W @ U)[:, None]))
     numeric = np.empty_like(U)
     for index in np.ndindex(*U.shape):
         up, down = U.copy(), U.copy()
@@ -122,19 +98,7 @@ def test_descent_direction_is_minus_a_quarter_of_the_gradient_over_the_scale(rng
         numeric[index] = (
             slow_objective(W, up, a, exclude) - slow_objective(W, down, a, exclude)
         ) / 2e-6
-    np.testing.assert_allclose(-4 * a * R, numeric, atol=1e-7)
-
-
-@pytest.mark.parametrize("exclude", [False, True])
-def test_polynomials_along_a_line_match_direct_evaluation(rng, exclude):
-    W, U, V = similarity(rng, 9), rng.dirichlet(np.ones(3), 9), rng.dirichlet(np.ones(3), 9)
-    problem = kernel.Problem(kernel.Explicit(W), exclude, None)
-    t, q = solve.polynomials(problem, U, V - U, W @ U, W @ (V - U))
-    for s in (0.0, 0.3, 1.0):
-        G = (U + s * (V - U)) @ (U + s * (V - U)).T
-        mask = 1 - np.eye(9) if exclude else np.ones((9, 9))
-        assert np.polynomial.polynomial.polyval(s, t) == pytest.approx((mask * W * G).sum())
-        assert np.polynomial.polynomial.polyval(s, q) == pytest.approx((mask * G * G).sum())
+    np.testing.assert_allclose(-4 * a * R[:, 0], numeric, atol=1e-7)
 
 
 def test_printed_denominator_drifts_and_the_row_sum_does_not(rng):

@@ -13,7 +13,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sfumato import EvidenceWarning, SpectralClustering
+from sfumato import CompletelyPositiveFactorization, EvidenceWarning, SpectralClustering
 from sfumato.metrics import matched_accuracy
 from sfumato.similarity import coassociation, gaussian, knn
 
@@ -267,3 +267,6 @@ def test_pairs_of_little_weight_are_filled_with_what_their_objects_have_on_avera
     model = precomputed(5)
     found = model.fit(W, pair_weight=3 * trust).memberships_
     np.testing.assert_allclose(found, model.fit(filled).memberships_, atol=1e-9)
+    factored = CompletelyPositiveFactorization(5, similarity="precomputed", random_state=0)
+    found = factored.fit(W, pair_weight=3 * trust).memberships_
+    np.testing.assert_allclose(found, factored.fit(filled).memberships_, atol=1e-6)

@@ -15,26 +15,23 @@ sizes are equal. With a kernel instead of x'y, the x are its coordinates, F F' =
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ...array.arrays import asarray_like, namespace, to_numpy
+from ...array.arrays import asarray_like, to_numpy
 from ...array.docs import documented
 from ...array.rows import Rows
 from ...array.types import ArrayLike, RandomState
 from ...array.validation import (
-    as_generator,
     check_choice,
-    check_n_clusters,
     check_number,
     check_weights,
 )
 from ...data.features import check_features, refuse_tensors
 from ...engine import loop
-from ...engine.base import Clusterer, weight_of
+from ...engine.base import InductiveClusterer, weight_of
 from ...engine.kernel_space import KernelSpace
 from ...numerics import seeding
 from ...numerics.distances import Coordinates, largest_first, measure
@@ -87,7 +84,7 @@ class Objective(NamedTuple):
 
 
 @documented
-class InformationMaximization(AutomaticClusters, Clusterer):
+class InformationMaximization(AutomaticClusters, InductiveClusterer):
     """Clusters that a classifier predicts with confidence: clear borders, similar sizes.
 
     The unsupervised sibling of ``DiscriminativeClustering``: a logistic regression with unknown
@@ -146,6 +143,7 @@ class InformationMaximization(AutomaticClusters, Clusterer):
     _unit: float
     _state: np.ndarray
     may_empty_clusters = True
+    _larger = True
 
     def __init__(
         self,
@@ -174,43 +172,17 @@ class InformationMaximization(AutomaticClusters, Clusterer):
     def _streams(self) -> bool:
         return self._linear
 
-    @documented
-    def fit(
-        self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
-    ) -> InformationMaximization:
-        """Learn memberships from features.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n, p)
-        y : ignored
-        %(sample_weight)s
-        """
-        self._forget()
-        if isinstance(self.n_clusters, str) or np.ndim(self.n_clusters):
-            return self._fit_automatic(X, sample_weight)
-        self._check_parameters()
-        self._check_memory(X)
-        X = check_features(self, X, reset=True)
-        k = check_n_clusters(self.n_clusters, X.shape[0])
-        rows = self._placed(X, check_weights(sample_weight, X))
-        objective = Objective(rows, self.penalty, weight_of(rows))
-        seeds: Any = as_generator(self.random_state).integers(2**63, size=self.n_init)
-        starts = [_start(rows, k, np.random.default_rng(seed)) for seed in seeds]
-        climber = partial(climb, objective.value_and_slope, total=1.0)
-        runs = [climber(start, max_iter=self.max_iter, tol=self.tol) for start in starts]
-        self._finish(objective, loop.best(runs, larger=True), X.dtype)
-        return self
-
     def _check_parameters(self) -> None:
-        self._check_loop_parameters()
+        super()._check_parameters()
         if not callable(self.kernel):
             check_choice(self.kernel, "kernel (a name or f(X, Y))", ("linear", "gaussian"))
         check_number(self.penalty, "penalty", low=0, high=1e12)
 
-    def _placed(self, X: Any, weights: Any) -> Rows:
+    def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
         """Rows in the coordinates of the fit, which are learnt here."""
-        self._space, self._unit = None, 1.0
+        X = check_features(self, X, reset=True)
+        weights = check_weights(sample_weight, X)
+        self._space, self._unit, self._dtype = None, 1.0, X.dtype
         if self._linear:
             plain = Rows(X, weights)
             sparse = sp.issparse(X)
@@ -225,13 +197,23 @@ class InformationMaximization(AutomaticClusters, Clusterer):
         self._unit = 1.0 / (leading if leading > 0 else 1.0)
         return Rows(Z * self._unit, weights)
 
-    def _view(self, block: Any) -> Any:
-        """A block of new objects in the coordinates of the fit."""
-        block = block if self._space is None else self._space(block)[0]
-        return self._coordinates.inner(block) * self._unit
+    def _rows(self, X: Any, *columns: Any) -> Rows:
+        def view(block: Any) -> Any:
+            dtype = block.dtype
+            block = block if self._space is None else self._space(block)[0].astype(dtype)
+            return self._coordinates.inner(block) * self._unit
 
-    def _finish(self, objective: Objective, run: loop.Run, dtype: Any) -> None:
-        sizes = objective.sizes(run.state)
+        return Rows(X, *columns, view=view)
+
+    def _start(self, rows: Rows, rng: np.random.Generator) -> np.ndarray:
+        return first_weights(rows, self.n_clusters, rng)
+
+    def _run(self, rows: Rows, state: np.ndarray, total: float) -> loop.Run:
+        objective = Objective(rows, self.penalty, total)
+        return climb(objective.value_and_slope, state, 1.0, self.max_iter, self.tol)
+
+    def _finish(self, rows: Rows, run: loop.Run) -> None:
+        sizes = Objective(rows, self.penalty, weight_of(rows)).sizes(run.state)
         order = largest_first(sizes, run.state)
         self._state, self.weights_ = run.state[order], sizes[order]
         W, b = self._state[:, :-1], self._state[:, -1]
@@ -239,41 +221,18 @@ class InformationMaximization(AutomaticClusters, Clusterer):
         if self._space is None:
             self.coef_ = W * self._coordinates.scale
             self.intercept_ = b - self.coef_ @ self._coordinates.shift
-        self._publish(objective.rows.map(lambda block, _: self._assign(block, dtype)), run)
+        U = rows.map(lambda block, _: self._assign(block, self._state))
+        self._publish(U if self._space is None else U.astype(self._dtype), run)
 
-    def _assign(self, block: Any, dtype: Any) -> Any:
-        U = memberships(block, self._state)
-        return namespace(U).astype(U, dtype, copy=False)
+    def _assign(self, block: Any, state: np.ndarray) -> Any:
+        return memberships(block, state)
 
-    @documented
-    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects.
-
-        %(new_objects)s
-        """
-        self._check_fitted()
-        checked = check_features(self, X, reset=False)
-        rows, dtype = Rows(checked, view=self._view), checked.dtype
-        U = rows.map(lambda block: self._assign(block, dtype))
-        return self._new_at(U, n_clusters, X)
-
-    def score(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """The objective of these objects at the fitted weights; higher is better."""
-        self._check_fitted()
-        X = check_features(self, X, reset=False)
-        rows = Rows(X, check_weights(sample_weight, X), view=self._view)
-        objective = Objective(rows, self.penalty, weight_of(rows))
-        return objective.value_and_slope(self._state)[0]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    def _objective(self, rows: Rows, state: np.ndarray) -> float:
+        total = weight_of(rows)
+        return total * Objective(rows, self.penalty, total).value_and_slope(state)[0]
 
 
-def _start(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
+def first_weights(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
     """Weights and constants (k, r + 1) for round clusters around k-means centers."""
 
     def dense(block: Any) -> Any:

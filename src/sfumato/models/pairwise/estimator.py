@@ -14,12 +14,12 @@ from sklearn.base import BaseEstimator, clone
 from ...array.arrays import as_dense, asarray_like, namespace, optional_module, reader, to_numpy
 from ...array.docs import documented
 from ...array.types import ArrayLike, RandomState
-from ...array.validation import InputSize, check_choice, check_number, check_weights, reserve
+from ...array.validation import InputSize, check_choice, check_number, reserve
 from ...array.warn import warn
 from ...data.constraints import Known, largest_first, reordered
 from ...engine import loop
 from ...engine.clusterer import CooccurrenceIntervals
-from ...engine.similarity_base import PairWeightingClusterer
+from ...engine.similarity_base import SimilarityClusterer
 from ...engine.similarity_evidence import Evidence, largest_entry
 from ...numerics import simplex
 from ...numerics.eigen import leading_eigenvectors
@@ -39,7 +39,7 @@ IDENTIFIED = 0.75
 
 @documented
 class PairwiseProbabilisticClustering(
-    AutomaticSimilarity, CooccurrenceIntervals, PairWeightingClusterer
+    AutomaticSimilarity, CooccurrenceIntervals, SimilarityClusterer
 ):
     """Memberships U with W ~ scale * U U'.
 
@@ -58,8 +58,8 @@ class PairwiseProbabilisticClustering(
         ``"cluster-kernel"`` is the rank-k cluster kernel of the nearest-neighbour graph, which is
         nearly block diagonal, as the model assumes.
     solver : {"coordinate", "baum-eagon"}
-        "coordinate": exact descent row by row (projected gradients for operators). "baum-eagon":
-        the published rule.
+        "coordinate": exact descent row by row (all rows at once for operators). "baum-eagon": the
+        published rule.
     diagonal : {"exclude", "include"}
         Whether the similarities of objects to themselves count.
     scale : "fit" or float
@@ -271,29 +271,11 @@ class PairwiseProbabilisticClustering(
         plain = clone(self).set_params(n_clusters=U.shape[1])
         return drawn_memberships(plain, U, self.scale_, self.noise_variance_, n_draws, rng)
 
-    def score(
-        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Share of the squared similarities between new and fitted objects that is explained by the
-        memberships; higher is better.
-
-        Parameters
-        ----------
-        X : as for ``predict_proba``
-        y : ignored
-        sample_weight : array of shape (n_new,), optional
-
-        Returns
-        -------
-        score : float
-            1 - sum_ij (w_ij - scale * u_i'u_j)^2 / sum_ij w_ij^2, at most 1.
-        """
-        U_new = self.predict_proba(X)
-        rows, U, a = self._new_similarities(X), self._members, self.scale_
-        w = check_weights(sample_weight, rows)
-        weighted = U_new if w is None else asarray_like(w, U_new)[:, None] * U_new
+    def _explained(self, rows: Any, weights: np.ndarray) -> float:
+        U_new, U, a = self._place(rows), self._members, self.scale_
+        weighted = asarray_like(weights, U_new)[:, None] * U_new
         fitted = float((as_dense(rows @ U, U.dtype) * weighted).sum())
-        square = squared_norm(rows, w, self._weights)
+        square = squared_norm(rows, weights, self._weights)
         modelled = float((self._co_occurrence * (U_new.T @ weighted)).sum())
         error = square - 2 * a * fitted + a**2 * modelled
         return 1.0 - error / square if square > 0 else 0.0
@@ -373,11 +355,6 @@ def problem_of(
             Q = Q - np.diag(np.minimum(left * evidence.pairs.diagonal(), Q.diagonal()))
         return kernel.Problem(Pairs(np.asarray(W), Q, held), False, scale, held=held)
     left, form = evidence.self_pairs if exclude else None, kernel.as_evidence(W)
-    if evidence.extra is not None and isinstance(form, kernel.Implicit):
-        raise ValueError(
-            "cannot_link, labels and weights of must_link need a similarity that is an array, "
-            "sparse or factored"
-        )
     return kernel.Problem(form, exclude, scale, v, held, left, evidence.extra)
 
 

@@ -1,5 +1,5 @@
 """Sweeps of the pairwise model by panels of rows, if single rows cannot be accessed: for arrays of
-other libraries, blocks on a cluster, and weights of pairs.
+other libraries, blocks on a cluster, operators (one panel of all rows), and weights of pairs.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ...numerics import simplex
 from . import kernel
 from .kernel import (
     Explicit,
+    Implicit,
     Low,
     Problem,
     State,
@@ -65,7 +66,8 @@ def descend(problem: Problem, origin: Any, scale: Any, damping: Any) -> tuple[An
 
     sweep = getattr(problem.W, "sweep", None)
     if sweep is None:
-        sweep = partial(_of_factor if isinstance(problem.W, Low) else _of_matrix, problem.W)
+        forms: dict[type, Any] = {Low: _of_factor, Implicit: _of_operator}
+        sweep = partial(forms.get(type(problem.W), _of_matrix), problem.W)
     t_old, t_new = (runs(t, shape) for t in sweep(weighted(problem, U), visit))
     U = simplex.normalize(xp.where(U > simplex.TINY, U, xp.zeros_like(U)))
     return U, (*moments(problem, origin, S_old, t_old), *moments(problem, U, S, t_new))
@@ -82,7 +84,9 @@ def _panel(
     xp = namespace(old)
     k, dtype = old.shape[2], old.dtype
     a, damping = (part[:, None, None] for part in runs)
-    curvature = xp.max(xp.sum(S_panel, axis=2), axis=1)[:, None, None] * 3.0 * a * damping
+    # The smallest safe factor for a panel; for all rows at once, the damping finds a smaller one.
+    bound = 1.0 if old.shape[0] == problem.W.n else 3.0
+    curvature = xp.max(xp.sum(S_panel, axis=2), axis=1)[:, None, None] * bound * a * damping
     identity = xp.eye(k, dtype=xp.float64, device=device(old))
     H = xp.astype(a * (S - S_panel) + curvature * identity, dtype)
     gradient = times(old, a * S) - product
@@ -124,6 +128,15 @@ def _of_factor(W: Low, V: Array, visit: Any) -> tuple[Any, Any]:
         V[rows, ...] += change
         M += F.T @ change
     return t_old, columns(M, M)
+
+
+def _of_operator(W: Implicit, V: Array, visit: Any) -> tuple[Any, Any]:
+    """The same for an operator, whose rows cannot be accessed: all rows are one panel."""
+    product = W @ V
+    t_old = columns(V, product)
+    change = visit(slice(0, W.n), product)
+    V += change
+    return t_old, columns(V, W @ V)
 
 
 def panels(n: int, n_panels: int = 16) -> list[slice]:

@@ -1,1 +1,0 @@
-"""The information bottleneck."""
