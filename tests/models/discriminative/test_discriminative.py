@@ -392,7 +392,7 @@ def test_long_indices_are_shortened():
 
 
 def with_nat(dates):
-    dates[3] = np.datetime64("NaT")
+    dates[3] = np.datetime64("NaT", "D")
     return dates
 
 

@@ -274,7 +274,7 @@ class EvidenceAccumulation(FittedConsensus):
         scores = soft.numbers(evidence, self.n_clusters, self.max_clusters)
         numbers, level = sorted(scores), soft.noise_score(X.shape[0])
         self.candidates_ = np.array(numbers or [1])
-        self.scores_ = np.array([scores[k].mean() for k in numbers] or [0.0])
+        self.scores_ = np.array([float(scores[k].mean()) for k in numbers] or [0.0])
         kinds = zip(*(scores[k] for k in numbers), strict=True)
         found = [local_maxima(dict(zip(numbers, own, strict=True)), level) for own in kinds]
         self._supported_ = max(set().union(*found), default=1)

@@ -194,7 +194,7 @@ class ByCopies:
         start: np.ndarray | None = None,
     ) -> None:
         counts = np.rint(np.asarray(table.mass)).astype(np.int64)
-        if not (table.mass == counts).all():
+        if not np.array_equal(np.asarray(table.mass), counts):
             raise ValueError(
                 f"consensus={consensus!r} counts copies: sample_weight must hold whole numbers, "
                 "or use consensus='cluster-kernel' or 'coassociation'"
