@@ -458,7 +458,7 @@ def fit_growing(
         table = ModelSearch([fit.candidate for fit in fits], plan.criterion)
         names = {row.shape for row in table.best(EFFORT.growing)}
         fits, tried = fits + search.fits(next_, names, quick=not plan.fixed), tried + next_
-    if plan.fixed or not search.tight:
+    if plan.fixed:
         return sorted(fits, key=lambda fit: fit.candidate.n_clusters)
     done: set[int] = set()
     while (k := choose(fits, plan.criterion).candidate.n_clusters) not in done:

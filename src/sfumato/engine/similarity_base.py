@@ -79,7 +79,19 @@ class SimilarityClusterer(Clusterer):
             missing values.
         pair_weight : array, sparse array or operator of shape (n, n), optional
             Confidence in each similarity; 0 means not measured. Makes the problem dense.
-        %(similarity_known)s
+        y : array of shape (n,), optional
+            Labels of some objects, -1 for the others. Labelled objects belong to the cluster of
+            their label; clusters are numbered in the order of the labels. A ``y`` without any -1
+            is ignored.
+        sample_weight : array of shape (n,), optional
+            A weight of w counts as w copies of the object.
+        must_link : array of shape (m, 2) or (m, 3), optional
+            Pairs of rows that belong together: they share one row of memberships. With a third
+            column of weights they are only pulled together; see the notes of the class.
+        cannot_link : array of shape (m, 2) or (m, 3), optional
+            Pairs of rows that belong apart: their labels differ if that is possible for all pairs.
+            With a third column of weights they are only pushed apart. A warning gives the number of
+            broken links.
 
         Returns
         -------
