@@ -309,38 +309,17 @@ def _address_space_left() -> int | None:
 def _cgroup_left(
     root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> list[int]:
-    """Bytes left by each memory cgroup (version 2, then 1) of this process and its parents."""
-    left_in_groups = []
-    for controller, limit, usage, cached in (
-        ("", "memory.max", "memory.current", "file"),
-        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache"),
-    ):
-        for folder in _cgroups(root / controller, own, controller):
-            try:
-                allowed = (folder / limit).read_text().strip()
-                if allowed != "max":
-                    used = int((folder / usage).read_text()) - _reclaimable(folder, cached)
-                    left_in_groups.append(int(allowed) - used)
-            except (OSError, ValueError):
-                continue
+    """Bytes left by each memory cgroup (version 2) of this process and its parents; inside a
+    container only the root is visible. Cached files do not count: the system gives them up.
+    """
+    left_in_groups, folder = [], root
+    with suppress(OSError, IndexError):
+        folder = root / own.read_text().split("0::/", 1)[1].splitlines()[0]
+    for group in (folder, *(above for above in folder.parents if above.is_relative_to(root))):
+        with suppress(OSError, ValueError):  # without a limit, it is "max"
+            allowed = int((group / "memory.max").read_text())
+            used = int((group / "memory.current").read_text())
+            lines = (group / "memory.stat").read_text().splitlines()
+            cached = {name: int(size) for name, size in map(str.split, lines)}
+            left_in_groups.append(allowed - used + cached.get("file", 0) - cached.get("shmem", 0))
     return left_in_groups
-
-
-def _cgroups(root: Path, own: Path, controller: str) -> list[Path]:
-    """The cgroup of this process and its parents; inside a container only the root is visible."""
-    try:
-        entries = [line.split(":", 2) for line in own.read_text().splitlines()]
-        path = next(entry[2] for entry in entries if controller in entry[1].split(","))
-    except (OSError, StopIteration, IndexError):
-        return [root]
-    folder = root / path.lstrip("/")
-    return [folder, *(above for above in folder.parents if above.is_relative_to(root))]
-
-
-def _reclaimable(folder: Path, name: str) -> int:
-    """Bytes of cached files, which the system gives up on demand."""
-    try:
-        found = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-    except OSError:
-        return 0
-    return int(found.get(name, 0)) - int(found.get("shmem" if name == "file" else "total_shmem", 0))
