@@ -38,13 +38,7 @@ Returns
 ax : matplotlib axes""",
     "simulated": """\
 noise : float
-    Standard deviation of the noise in both coordinates.
-random_state : None, int or Generator
-
-Returns
--------
-simulated : Simulated
-    Features (n_objects, 2), one-hot memberships, labels.""",
+    Standard deviation of the noise in both coordinates.""",
     "learning_spectral": """\
 References
 ----------

@@ -88,17 +88,15 @@ def keep_temporaries() -> None:
 def shards(folder: Any, pattern: str = "*") -> da.Array:
     """The NPY or Parquet files of a folder, sorted by name, as one dask array (n, p).
 
+    There is one block per file. NPY files are memory-mapped; of Parquet files all columns are
+    features.
+
     Parameters
     ----------
     folder : path
         A folder that every worker can read.
     pattern : str
         Pattern of the file names.
-
-    Returns
-    -------
-    X : dask array of shape (n, p)
-        One block per file. NPY files are memory-mapped; of Parquet files all columns are features.
 
     Examples
     --------

@@ -253,10 +253,6 @@ def read(
     report : function, optional
         Called with the share and the amount of the file that has been read.
 
-    Returns
-    -------
-    table : Table
-
     Examples
     --------
     >>> import pathlib, tempfile

@@ -55,17 +55,9 @@ def legend_above(ax: Axes, names: Sequence[str]) -> None:
 
 
 def palette(n_clusters: int) -> np.ndarray:
-    """One colour for each cluster, as red, green and blue in [0, 1].
+    """One colour for each cluster, (n_clusters, 3): red, green and blue in [0, 1].
 
     Colour-blind readers can tell the first twelve apart.
-
-    Parameters
-    ----------
-    n_clusters : int
-
-    Returns
-    -------
-    colours : array of shape (n_clusters, 3)
 
     Examples
     --------
@@ -127,7 +119,7 @@ def thin(values: np.ndarray, limit: int) -> np.ndarray:
 
 
 def block_means(W: Any, memberships: Any = None, *, blocks: int = 200) -> np.ndarray:
-    """Mean similarity between groups of consecutive objects, which shrinks a matrix of any size.
+    """Mean similarity (b, b) of groups of consecutive objects, which shrinks a matrix of any size.
 
     Parameters
     ----------
@@ -137,10 +129,6 @@ def block_means(W: Any, memberships: Any = None, *, blocks: int = 200) -> np.nda
         Sorts the objects by cluster.
     blocks : int
         Number of groups. With fewer objects than this, every object is a group.
-
-    Returns
-    -------
-    means : array of shape (b, b), b = min(n, blocks)
 
     Examples
     --------

@@ -66,10 +66,6 @@ def profiles(
     columns : sequence of p names, optional
         Names of the columns of an array.
 
-    Returns
-    -------
-    profiles : list of k lists of ColumnProfile
-
     Examples
     --------
     >>> import numpy as np
