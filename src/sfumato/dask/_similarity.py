@@ -12,7 +12,7 @@ from distributed import Future, wait
 from scipy.sparse.linalg import LinearOperator
 
 from ..models.pairwise.panels import panels
-from ._cluster import check_array, client, floating, pinned, same, submit
+from ._features import check_array, client, floating, pinned, same, submit
 
 
 def _facts(block: np.ndarray, start: int, probe: np.ndarray) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from ..array.text import plain
 from ..io.reading import extra
 from ..memberships import margin, sizes
 from ..plot import palette
-from ..plot._style import heat_map
+from ..plot._objects import heat_map
 from ..selection.choose import Choice
 from ._description import borderline, shown_mean, typical
 
