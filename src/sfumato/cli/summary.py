@@ -110,21 +110,15 @@ def summarize(
     }
     drawn = _pictures(request, estimator, table, U)
     drawn["selection"] = curve or curve_of_model(estimator)
-    summary |= _described_clusters(drawn.get("description"), table.names)
+    if described := drawn.get("description"):
+        summary |= {name: described[name] for name in ("tree", "missing")}
+        summary["clusters"] = [  # in words and numbers
+            {part: cluster[part] for part in ("sentence", "columns")}
+            | {"typical": [str(table.names[row["object"]]) for row in cluster["typical"]]}
+            for cluster in described["clusters"]
+        ]
     at = [np.asarray(estimator.at(level.n_clusters)).argmax(axis=1) for level in levels]
     return Result(U, table.names, summary, drawn, np.column_stack(at) if at else None)
-
-
-def _described_clusters(described: dict[str, Any] | None, ids: Sequence[str]) -> dict[str, Any]:
-    """Description of each cluster, in words and numbers."""
-    if described is None:
-        return {}
-    clusters = [
-        {part: cluster[part] for part in ("sentence", "columns")}
-        | {"typical": [str(ids[row["object"]]) for row in cluster["typical"]]}
-        for cluster in described["clusters"]
-    ]
-    return {"clusters": clusters, "tree": described["tree"], "missing": described["missing"]}
 
 
 def measures(U: np.ndarray, classes: Sequence[str] | None) -> dict[str, float]:
