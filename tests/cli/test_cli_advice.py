@@ -159,7 +159,6 @@ def test_a_matrix_of_distances_is_named_and_taken(tmp_path, monkeypatch, capsys)
     assert main([command[0], "d.csv", *command[1:]]) == 0
     summary = json.loads((tmp_path / "sfumato-result" / "summary.json").read_text())
     assert sorted(summary["sizes"]) == pytest.approx([30, 30], abs=1)
-    assert summary["input"]["scaling"] is None
     assert "looks like distances" not in capsys.readouterr().err
     assert main(["fit", "d.csv", "--similarity", "precomputed", "-m", "pairwise", "-o", "r"]) == 0
     assert capsys.readouterr().err.count("looks like distances") == 1

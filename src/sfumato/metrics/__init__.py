@@ -1,17 +1,15 @@
 """Measures that compare or describe clusterings; both sides may be labels or memberships."""
 
 from ._sides import Estimate
-from .information import (
-    adjusted_mutual_information,
-    contingency_bayes_factor,
-    matched_accuracy,
-    normalized_mutual_information,
-)
-from .pairs import (
+from .agreement import (
     CalibrationCurve,
+    adjusted_mutual_information,
     adjusted_rand_index,
     brier_score,
     calibration_curve,
+    contingency_bayes_factor,
+    matched_accuracy,
+    normalized_mutual_information,
     pair_confusion,
     pair_f1,
     pair_precision,
@@ -24,7 +22,6 @@ from .validity import (
     fuzzy_silhouette,
     partition_coefficient,
     partition_entropy,
-    silhouette,
     xie_beni,
 )
 
@@ -48,6 +45,5 @@ __all__ = [
     "partition_coefficient",
     "partition_entropy",
     "rand_index",
-    "silhouette",
     "xie_beni",
 ]
