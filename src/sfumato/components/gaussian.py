@@ -481,9 +481,6 @@ class Gaussian(Component):
             widths = np.linalg.eigvalsh(state.covariances)
         return widths.min(axis=1) <= 1.5 * state.floor
 
-    def is_flat(self, state: State) -> bool:
-        return bool(self._flat(state).any())
-
     def _variances(self, state: State) -> np.ndarray | None:
         """Variances (k, d) along the axes; None for covariances with free axes."""
         if self.kind == "full":
