@@ -450,9 +450,6 @@ class Gaussian(Component):
             return 2.0
         return 1.0 + 1.0 / d if volume == "V" else 0.0
 
-    def is_impossible(self, count: float) -> bool:
-        return self.prior is None and self.n_clusters * self._needed * (1.0 - 1e-6) > count
-
     def failure(self, state: State, count: float) -> str:
         if self.prior is not None:
             return ""
@@ -460,9 +457,6 @@ class Gaussian(Component):
         if not spikes.any():
             return ""
         return f"component {np.flatnonzero(spikes)[0]} of {self.n_clusters} collapsed"
-
-    def is_sound(self, state: State, count: float) -> bool:
-        return self.prior is not None or not self._collapsed(state, count).any()
 
     def _collapsed(self, state: State, count: float) -> np.ndarray:
         """Mask (k,) of components with too few objects or without width."""

@@ -132,17 +132,9 @@ class Component(ABC):
     def n_parameters(self) -> int:
         """Number of free parameters."""
 
-    def is_impossible(self, count: float) -> bool:
-        """Whether this number of objects is too small for any result of a fit."""
-        return False
-
     def failure(self, state: State, count: float) -> str:
         """Why a state for ``count`` objects must not be chosen, or ""."""
         return ""
-
-    def is_sound(self, state: State, count: float) -> bool:
-        """Whether no cluster has collapsed."""
-        return not self.failure(state, count)
 
     def has_small(self, state: State, count: float) -> bool:
         """Whether a cluster has so few objects that runs without such clusters are preferred."""

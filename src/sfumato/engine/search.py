@@ -291,8 +291,7 @@ class _Search:
         fits: dict[tuple[int, int], Fit] = {}
         donors, ends = {}, {}
         for k, same in sorted(problems.items()):
-            able = [p for p in same if not p.component.is_impossible(p.likelihood.count)] or same
-            leading = same if tight else [p for p in able if p.component.leads] or able[-1:]
+            leading = same if tight else [p for p in same if p.component.leads] or same[-1:]
             pairs = list(zip(leading, self._from_groups(leading, tol), strict=True))
             donors[k], ends[k] = self._donors(pairs), [run for _, run in pairs]
             for i, (p, run) in enumerate(pairs if tight else ()):
@@ -356,15 +355,12 @@ def ruled_out(
     ends = [float(fit.run.objective) for fit in freer if np.isfinite(fit.run.objective)]
     highest = min(ends, default=np.inf)
     bounds = {by: -2.0 * highest * share + (2.0 if by == "aic" else log_n) * p for by in best}
-    if component.is_impossible(likelihood.count):
-        reason = "not fitted: so many clusters need more objects"
-    elif all(bounds[by] > best[by] + EFFORT.behind for by in best):
-        reason = (
-            f"not fitted: its {criterion.upper()} would be {bounds[criterion]:.1f} at least, too "
-            "high to be chosen"
-        )
-    else:
+    if any(bounds[by] <= best[by] + EFFORT.behind for by in best):
         return None
+    reason = (
+        f"not fitted: its {criterion.upper()} would be {bounds[criterion]:.1f} at least, too high "
+        "to be chosen"
+    )
     return ModelCandidate(component.setting, n_parameters=p, reason=reason)
 
 
@@ -460,8 +456,8 @@ def _rank(likelihood: Likelihood, run: loop.Run) -> tuple[bool, bool, float]:
     """Sort key of runs: sound ones first, then those without small clusters, then by objective."""
     component, count = likelihood.component, likelihood.count
     value = -merit(likelihood, run.state, run.objective)
-    sound = component.is_sound(run.state, count)
-    return not sound, component.has_small(run.state, count), value
+    failed = bool(component.failure(run.state, count))
+    return failed, component.has_small(run.state, count), value
 
 
 def merit(likelihood: Likelihood, state: State, objective: float) -> float:
