@@ -58,6 +58,14 @@ def test_codes_of_classes_are_one_cause(tmp_path):
     assert said.startswith("'y' looks like known classes: --class-column y ")
 
 
+def test_one_column_of_several_with_such_names_is_proposed(tmp_path):
+    rng = np.random.default_rng(9)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "y": rng.normal(size=60)})
+    frame = frame.assign(species=list("abc") * 20, group=list("uv") * 30)
+    (said,) = advice(_read(frame, tmp_path / "t.csv"))
+    assert said.startswith("'species' looks like known classes: --class-column species ")
+
+
 def test_repeated_rows_are_counted(messy):
     frame, path = messy
     said = advice(_read(frame.drop(columns="patient"), path))

@@ -22,6 +22,7 @@ from .validity import (
     fuzzy_silhouette,
     partition_coefficient,
     partition_entropy,
+    silhouette,
     xie_beni,
 )
 
@@ -45,5 +46,6 @@ __all__ = [
     "partition_coefficient",
     "partition_entropy",
     "rand_index",
+    "silhouette",
     "xie_beni",
 ]

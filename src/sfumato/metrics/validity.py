@@ -160,6 +160,38 @@ def xie_beni(
 
 
 @documented
+def silhouette(
+    X: ArrayLike,
+    clustering: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    interval: float | None = None,
+    random_state: RandomState = 0,
+) -> float | Estimate:
+    """Mean silhouette of the labels: how much closer objects are to their own cluster.
+
+    The mean of s_i = (b_i - a_i) / max(a_i, b_i), where a_i is the mean distance to the object's
+    own cluster and b_i that to the nearest other one (Rousseeuw 1987). Between -1 and 1, as
+    ``silhouette_score`` in scikit-learn.
+
+    Parameters
+    ----------
+    X : array of shape (n, p)
+    clustering : labels of shape (n,), or memberships of shape (n, k)
+    %(sample_weight)s
+    %(bootstrap)s
+
+    Examples
+    --------
+    >>> from sfumato.metrics import silhouette
+    >>> round(silhouette([[0.0], [1.0], [4.0], [5.0]], [0, 0, 1, 1]), 3)
+    0.746
+    """
+    options: dict[str, Any] = {"interval": interval, "random_state": random_state}
+    return fuzzy_silhouette(X, clustering, exponent=0.0, sample_weight=sample_weight, **options)
+
+
+@documented
 def fuzzy_silhouette(
     X: ArrayLike,
     clustering: ArrayLike,
