@@ -133,7 +133,7 @@ def fit_and_write(
     said: list[str] = []
     curve = checkpoint = None
     if request.clusters == "auto":
-        said, curve = automatic(request.model, estimator, table, terminal)
+        said, curve = automatic(estimator, table, terminal)
     if output is not None:
         asked = 1 if request.clusters == "auto" else int(request.clusters or 1)
         output.need(8 * table.values.shape[0] * (asked + 2))  # at least eight bytes per number
@@ -294,7 +294,7 @@ def demo(out: Path, force: bool, seed: int, as_json: bool) -> None:
 
 
 def automatic(
-    model: str, estimator: Estimator, table: Table, terminal: Terminal
+    estimator: Estimator, table: Table, terminal: Terminal
 ) -> tuple[list[str], dict[str, Any] | None]:
     """Set the number of clusters of the estimator; returns warnings and the curve of scores."""
     if estimator.chooses_n_clusters == "auto":  # the fit itself searches
@@ -303,23 +303,18 @@ def automatic(
         return [], None
     from ..report._page import curve_of_choice
 
-    choice, said = _search(estimator, table, model, None, "auto", terminal)
+    choice, said = _search(estimator, table, None, "auto", terminal)
     estimator.set_params(n_clusters=choice.n_clusters)
     return said, curve_of_choice(choice)
 
 
 def _search(
-    estimator: Estimator,
-    table: Table,
-    model: str,
-    candidates: range | None,
-    criterion: str,
-    terminal: Terminal,
+    estimator: Estimator, table: Table, candidates: range | None, criterion: str, terminal: Terminal
 ) -> tuple[Any, list[str]]:
     if estimator.needs_classes:
         raise InputError(
-            f"give the number of clusters of the {model} model with --clusters: "
-            "it depends on how the clusters will be used, not on the data"
+            "give the number of clusters of this model with --clusters: it depends on how the "
+            "clusters will be used, not on the data"
         )
     # late: scikit-learn is imported only once the file is known to be good
     from ..selection import choose_n_clusters
@@ -361,7 +356,7 @@ def choose(
         estimator = make(asked.model, None, **asked.model_settings)
         table = on_one_scale(table, asked, estimator, terminal)
         prepare(estimator, table, asked.model, asked.labels)
-        choice, _ = _search(estimator, table, asked.model, candidates, criterion, terminal)
+        choice, _ = _search(estimator, table, candidates, criterion, terminal)
         with terminal.progress("comparing with resamples"):
             agreed = agreement_of_resamples(choice.estimator, table, asked.seed)
         _show(choice, agreed, terminal)
