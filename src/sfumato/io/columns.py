@@ -421,10 +421,11 @@ def as_table(
 
 def _numbers(raw: Raw, source: str) -> np.ndarray:
     """The numbers of a column that must be numeric."""
-    if raw.numbers is None or raw.kind == "date":
+    if raw.wrong or raw.numbers is None or raw.kind == "date":
+        holds = f"column '{plain(raw.name, 40)}' holds {raw.kind or 'text'}, not numbers"
         raise InputError(
-            f"{source}, column '{plain(raw.name, 40)}' holds {raw.kind or 'text'}, not numbers: "
-            "leave it out with --drop, --id-column or --class-column"
+            f"{source}, {no_number(raw) if raw.wrong else holds}: make it numbers, or leave the "
+            "column out with --drop, --id-column or --class-column"
         )
     return raw.numbers
 

@@ -432,12 +432,9 @@ def read_memberships(path: Path) -> tuple[np.ndarray, list[str]]:
 def _is_ours(path: Path) -> bool:
     """Whether a file has the columns of ``write_memberships``, intact or not."""
     first = ["id", "cluster", "certainty"]
-    try:
+    with suppress(Exception):  # pyarrow has many kinds of errors
         if kind_of(path) == "parquet":
-            import pyarrow.parquet as pq
-
-            return pq.read_schema(path).names[:3] == first
+            return import_module("pyarrow.parquet").read_schema(path).names[:3] == first
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.readline(100).startswith(",".join(first) + ",")
-    except Exception:  # pyarrow has many kinds of errors
-        return False
+    return False
