@@ -162,16 +162,12 @@ class _Pickler(cloudpickle.Pickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, (Rows, Features, Future, da.Array)):
-            return _nothing, ()
+            return type(None), ()
         if isinstance(obj, BaseEstimator):
             left_out = ("memberships_", "labels_", "history_", "_fitted_to_")
             kept = {name: value for name, value in vars(obj).items() if name not in left_out}
             return _revive, (type(obj), kept)
         return super().reducer_override(obj)
-
-
-def _nothing() -> None:
-    return None
 
 
 def _revive(kind: type, state: dict[str, Any]) -> Any:
@@ -223,10 +219,6 @@ def _results(payload: bytes, method: str, several: list[Any], view: bytes = b"")
     return [getattr(each, method)(*functions) for each in rows]
 
 
-def _form(parts: list[np.ndarray]) -> tuple[tuple[int, ...], np.dtype]:
-    return parts[0].shape, parts[0].dtype
-
-
 def _facts(several: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray, bool]]:
     """Smallest and largest values (p,) of some blocks, ignoring NaN, and whether there is NaN."""
     return [(*extremes_of(np.asarray(block)), bool(np.isnan(block).any())) for block in several]
@@ -276,7 +268,7 @@ class SpreadRows(Rows):
 
     def map(self, function: Callable[..., Any]) -> Any:
         tasks = self._tasks("map", function)
-        shape, dtype = submit(_form, tasks[0]).result()
+        shape, dtype = submit(lambda parts: (parts[0].shape, parts[0].dtype), tasks[0]).result()
         wait(tasks)
         by_group = zip(tasks, self.X.groups, strict=True)
         parts = self.X.in_order(

@@ -34,9 +34,7 @@ def _panel_part(block: np.ndarray, V: np.ndarray, start: int, rows: slice) -> tu
 
 
 def _moved(V: np.ndarray, rows: slice, change: np.ndarray) -> np.ndarray:
-    V = V.copy()
-    V[rows] += change
-    return V
+    return np.concatenate([V[: rows.start], V[rows] + change, V[rows.stop :]])
 
 
 class Similarity(LinearOperator):

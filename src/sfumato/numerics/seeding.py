@@ -262,8 +262,7 @@ def _small_groups(
 
 def _half_white(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Principal coordinates of standardised features, divided by root singular values."""
-    X = standardize(X, weights)
-    return whiten(X, weights, 0.5) / weights.sum() ** 0.25
+    return whiten(standardize(X, weights), weights, 0.5) / weights.sum() ** 0.25
 
 
 def feature_sample(
