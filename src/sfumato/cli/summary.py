@@ -47,9 +47,13 @@ def summarize(
     levels = estimator.levels_ if request.levels else ()
     agreed = agreement_of_resamples(estimator, table, request.seed)
     judged = verdict(estimator, stability=agreed, automatic=request.clusters == "auto")
-    if one_column := explained_by_one(table, np.asarray(estimator.labels_)):
+    drawn = _pictures(request, estimator, table, U)
+    drawn["selection"] = curve or curve_of_model(estimator)
+    described = drawn.get("description") or {}
+    tree, labels = described.get("tree"), np.asarray(estimator.labels_)
+    if one_column := explained_by_one(tree, len(table.used), labels):
         kind = "note" if judged.kind == "good" else judged.kind
-        judged = judged._replace(kind=kind, text=f"{judged.text} But {one_column[0]}.")
+        judged = judged._replace(kind=kind, text=f"{judged.text} But {one_column}.")
     parameters = {
         key: value if isinstance(value, str | int | float | None) else repr(value)
         for key, value in estimator.get_params(deep=False).items()
@@ -108,9 +112,7 @@ def summarize(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
     }
-    drawn = _pictures(request, estimator, table, U)
-    drawn["selection"] = curve or curve_of_model(estimator)
-    if described := drawn.get("description"):
+    if described:
         summary |= {name: described[name] for name in ("tree", "missing")}
         summary["clusters"] = [  # in words and numbers
             {part: cluster[part] for part in ("sentence", "columns")}

@@ -552,7 +552,9 @@ def rules(columns: Sequence[Column], labels: np.ndarray) -> dict[str, Any] | Non
         right = path | {column: [max(low, threshold), high]}
         return leaves(tree.children_left[node], left) + leaves(tree.children_right[node], right)
 
-    return {"accuracy": accuracy, "objects": len(y), "rules": leaves(0, {})}
+    owner = [column.name for column, group in zip(columns, groups, strict=True) for _ in group]
+    used = sorted({owner[j] for j in tree.feature if j >= 0})
+    return {"accuracy": accuracy, "objects": len(y), "columns": used, "rules": leaves(0, {})}
 
 
 def _condition(name: str, hot: bool, low: float, high: float) -> str:
