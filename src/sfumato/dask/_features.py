@@ -28,6 +28,7 @@ import dask
 
 from ..array.rows import Rows, add, extremes_of
 from ..array.types import Estimator
+from ..array.validation import refuse_overflow
 from ..data.features import check_width
 
 
@@ -428,6 +429,5 @@ def check_features(estimator: Estimator, X: da.Array, reset: bool, missing: bool
     largest = np.fmax.reduce(np.abs(features.extremes), None, initial=0.0)
     if np.isinf(largest) or (features.has_missing and not missing):
         raise ValueError("X contains NaN or infinity: drop or impute those rows")
-    if largest > float(np.finfo(features.dtype).max) ** 0.5 / (10.0 * X.shape[1]):
-        raise ValueError("X has values whose squares overflow: change units, e.g. X / X.max()")
+    refuse_overflow(features.extremes.astype(features.dtype), "X")
     return features

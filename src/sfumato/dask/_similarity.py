@@ -11,6 +11,8 @@ import numpy as np
 from distributed import Future, wait
 from scipy.sparse.linalg import LinearOperator
 
+from ..array.validation import refuse_overflow, refuse_underflow
+from ..data.matrices import check_rows
 from ..models.pairwise.panels import panels
 from ._features import check_array, client, floating, pinned, same, submit
 
@@ -58,29 +60,18 @@ class Similarity(LinearOperator):
         starts = zip(self.blocks, self.bounds[:-1].tolist(), strict=True)
         facts = client().gather([submit(_facts, block, low, probe) for block, low in starts])
         norms, diagonals, least, largest, right, left = zip(*facts, strict=True)
-        self._check_entries(float(np.min(least)), float(np.max(largest)))
-        self._check_symmetry(sum(norms), np.concatenate(right), np.sum(left, axis=0))
-        self.norm, self.diagonal = float(sum(norms)), np.concatenate(diagonals)
-        self.panels = panels(self.n)
-
-    def _check_entries(self, least: float, largest: float) -> None:
-        if not np.isfinite([least, largest]).all():
+        extremes = np.resize(np.array([np.min(least), np.max(largest)], self.dtype), (1, self.n))
+        if not np.isfinite(extremes).all():
             raise ValueError(
                 "W contains NaN or infinity: replace missing similarities (0 means never "
                 "together) or drop those objects"
             )
-        if least < 0:
-            raise ValueError(
-                f"W has negative similarities (smallest {least:g}): shift or clip them, e.g. "
-                "W.clip(min=0)"
-            )
-        limits = np.finfo(self.dtype)
-        low, high = float(limits.tiny) ** 0.5 * 1e9, float(limits.max) ** 0.5 / 1e9 / self.n
-        if largest and not low < largest < high:
-            raise ValueError(
-                f"W has a largest similarity of {largest:.0e}, whose square cannot be told from "
-                f"{'0' if largest < low else 'infinity'}: change units, e.g. W / {largest:.0e}"
-            )
+        check_rows(extremes, self.n)
+        refuse_overflow(extremes, "W")
+        refuse_underflow(extremes, "W")
+        self._check_symmetry(sum(norms), np.concatenate(right), np.sum(left, axis=0))
+        self.norm, self.diagonal = float(sum(norms)), np.concatenate(diagonals)
+        self.panels = panels(self.n)
 
     def _check_symmetry(self, norm: float, right: np.ndarray, left: np.ndarray) -> None:
         tolerance = 1e-4 if self.dtype == np.float32 else 1e-9
