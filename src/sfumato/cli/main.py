@@ -185,14 +185,11 @@ def _explain(error: BaseException) -> int:
         return 1
     if hasattr(error, "format_message"):
         return _say(error.format_message(), getattr(error, "exit_code", 2))
-    if isinstance(error, NotConvergedError):
-        return _say(str(error), 3)
     if isinstance(error, MemoryError):
         return _say(str(error) or "out of memory", 4)
-    if isinstance(error, (ValueError, TypeError)):
-        return _say(str(error), 2)
-    if isinstance(error, ImportError):
-        return _say(str(error), 1)
+    for kinds, code in ((NotConvergedError, 3), ((ValueError, TypeError), 2), (ImportError, 1)):
+        if isinstance(error, kinds):
+            return _say(str(error), code)
     if isinstance(error, OSError) and error.strerror:
         # A name that the system does not accept is bad input; other system errors are failures.
         code = 2 if error.errno in (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR) else 1

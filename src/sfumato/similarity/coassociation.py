@@ -111,11 +111,8 @@ class Coassociation(LinearOperator):
     def rows(self, L: np.ndarray) -> LinearOperator:
         """Similarities of new objects to the n fitted ones, an operator (n_new, n).
 
-        Parameters
-        ----------
-        L : array of shape (n_new, m)
-            Labels of the new objects by the same m partitions; labels that a partition does not
-            have count as not seen.
+        ``L`` (n_new, m) holds their labels by the same m partitions; labels that a partition does
+        not have count as not seen.
         """
         return Rows(self.recode(L), self.table)
 
