@@ -88,18 +88,7 @@ class Clusterer(
     def fit_predict(
         self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any
     ) -> np.ndarray:
-        """Fit the model, and return the label of every object.
-
-        Parameters
-        ----------
-        X : array of shape (n, p)
-            The data, as in ``fit``.
-        y : ignored, unless ``fit`` uses it
-
-        Returns
-        -------
-        labels : array of shape (n,)
-        """
+        """Fit the model, and return the label (n,) of every object."""
         return self.fit(X, y, **fit_params).labels_
 
     def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any) -> Any:

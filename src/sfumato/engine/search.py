@@ -178,12 +178,11 @@ class Problem:
         """The component of the mixture."""
         return self.likelihood.component
 
-    def states(self, R: np.ndarray, *, plain: bool = False, shrink: bool = True) -> list[Any]:
+    def states(self, R: np.ndarray, *, plain: bool = False) -> list[Any]:
         """Starts from groups (starts, k, n); ``plain`` adds the first one without shrinkage."""
         R, few = (np.concatenate([R[:1], R]), [False]) if plain else (R, [])
-        found = self.component.starts(
-            self.X, R, self.sample.unit, few + [shrink] * (len(R) - len(few))
-        )
+        shrink = few + [True] * (len(R) - len(few))
+        found = self.component.starts(self.X, R, self.sample.unit, shrink)
         linked = self.likelihood.linked
         if linked is None or (linked.labels < 0).all():
             return list(found)
@@ -494,7 +493,7 @@ def moved_run(problem: Problem, best: loop.Run, limits: Limits) -> loop.Run:
         return best
     while True:
         swaps = np.stack(list(_swaps(problem, best.state)))
-        moved, _ = best_run(likelihood, problem.states(swaps, shrink=False), limits, best)
+        moved, _ = best_run(likelihood, problem.states(swaps), limits, best)
         gain = merit(likelihood, *moved[:2]) - merit(likelihood, *best[:2])
         if not gain > EFFORT.same * likelihood.total:
             return best

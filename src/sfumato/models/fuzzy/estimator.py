@@ -63,12 +63,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         Centers of a single start.
     n_init : int, default=4
         Number of starts; the best is kept. With many objects the starts compete on a sample.
-    max_iter : int, default=300
-        Largest number of steps per start.
-    tol : float, default=1e-7
-        Stop when a step lowers the objective by less than this fraction.
-    random_state : int, RandomState, Generator or None, default=None
-        Random seed.
+    %(descent)s
 
     Attributes
     ----------
@@ -423,7 +418,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         def step(state: kernel.State) -> tuple[kernel.State, float]:
             ready = self._ready(state)
             U, own = linked.summarize(state, ready)
-            stats = add(self._sums(others, ready), own)
+            stats = add(self._sum(others, state), own)
             return self._update(stats, state)._replace(linked=U), stats.objective
 
         return step
@@ -433,15 +428,6 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     def _ready(self, state: kernel.State) -> kernel.Distances:
         return kernel.ready(state, self._rule, self._kind)
-
-    def _sum(self, rows: Rows, state: kernel.State) -> kernel.Stats:
-        return self._sums(rows, self._ready(state))
-
-    def _sums(self, rows: Rows, ready: kernel.Distances) -> kernel.Stats:
-        together = rows.stacked is not None and ready.fused
-        together = together and ready.fine(rows.stacked == np.float64)
-        stacks = partial(kernel.summarize, ready=ready) if together else None
-        return rows.sum(lambda block, weights: self._summarize(block, weights, ready), stacks)
 
     def _summarize(self, block: Any, weights: Any, state: kernel.Distances) -> kernel.Stats:
         return kernel.summarize(block.T, weights, state)
