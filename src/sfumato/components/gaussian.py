@@ -520,9 +520,7 @@ class Gaussian(Component):
         return (back + np.swapaxes(back, -1, -2)) / 2.0
 
     def precision_factors(self, state: State) -> np.ndarray:
-        """C such that C C' is the inverse of a covariance in the units of the data, upper
-        triangular.
-        """
+        """Upper triangular C such that C C' is the inverse of a covariance of the data."""
         if self.covariance_type in ("diag", "spherical"):
             return self._own_scale() / np.sqrt(state.covariances)
         full = kernel.matrices(state)

@@ -133,9 +133,7 @@ class Clusterer(
             delattr(self, name)
 
     def _check_memory(self, X: ArrayLike) -> None:
-        """Refuse a fit that needs more memory than available, and keep the data for the structure
-        test.
-        """
+        """Refuse a fit that needs too much memory, and keep the data for the structure test."""
         refuse_spread(self, X)
         self._evidence_ = X
         size = InputSize.of(X)
@@ -274,9 +272,7 @@ def noted(owner: object) -> Iterator[list[str]]:
 
 
 def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """The method ``fit``, changed to keep its arguments for finer levels (no copy) and its
-    warnings.
-    """
+    """``fit``, changed to keep its warnings and, for finer levels, its arguments (no copies)."""
     names = signature(fit)
 
     @wraps(fit)

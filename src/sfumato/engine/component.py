@@ -64,9 +64,7 @@ class Component(ABC):
         """Rows of ``X`` in the coordinates of this component."""
 
     def log_volumes(self, block: Array) -> Any:
-        """Log-determinants of the coordinates, to add to log-densities of a block: (b,) or a
-        number.
-        """
+        """Log-determinants of the coordinates, (b,) or a number, to add to log-densities."""
         return 0.0
 
     def place(self, X: np.ndarray) -> np.ndarray:

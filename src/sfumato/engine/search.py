@@ -370,9 +370,7 @@ def _improve(best: dict[str, float], fit: Fit) -> None:
 
 
 def fit_all(data: Objects, sizes: Sequence[int], plan: Plan) -> list[Fit]:
-    """Fits of every candidate with these numbers of clusters, on a sample if there are many
-    objects.
-    """
+    """Fits of every candidate with these numbers of clusters; on a sample of many objects."""
     return _Search(data.few(plan.seed), plan).fits(sizes)
 
 

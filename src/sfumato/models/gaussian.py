@@ -456,9 +456,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
 
 def _box(data: Objects, measured: Measured) -> np.ndarray:
-    """Logarithms (d,) of the side lengths of the box around the data, negated: their sum is the log
-    of the uniform density.
-    """
+    """Negated logarithms (d,) of the sides of the box around the data, for the uniform density."""
     view = measured.coordinates.unmixed().inner
     X = data.X
     if data.weights is not None and isinstance(X, np.ndarray):
