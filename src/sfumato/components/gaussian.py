@@ -440,6 +440,9 @@ class Gaussian(Component):
             return ""
         return f"component {np.flatnonzero(spikes)[0]} of {self.n_clusters} collapsed"
 
+    def is_sound(self, state: State, count: float) -> bool:
+        return self.prior is not None or not self._collapsed(state, count).any()
+
     def _collapsed(self, state: State, count: float) -> np.ndarray:
         """Mask (k,) of components with too few objects or without width."""
         held = state.weights[: self.n_clusters] * count

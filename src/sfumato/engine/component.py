@@ -134,6 +134,10 @@ class Component(ABC):
         """Why a state for ``count`` objects must not be chosen, or ""."""
         return ""
 
+    def is_sound(self, state: State, count: float) -> bool:
+        """Whether no cluster has collapsed."""
+        return not self.failure(state, count)
+
     def has_small(self, state: State, count: float) -> bool:
         """Whether a cluster has so few objects that runs without such clusters are preferred."""
         return False
