@@ -27,7 +27,7 @@ from ..array.validation import (
 )
 from ..array.warn import warn
 from ..data.constraints import Known
-from ..data.features import check_features, observed_only, refuse_tensors
+from ..data.features import check_features, observed_only, refuse_empty_columns, refuse_tensors
 from ..numerics import seeding
 from ..numerics.seeding import SCREEN
 from .base import blended
@@ -149,6 +149,7 @@ class Mixture(Clusterer):
         self._check_parameters()
         self._check_memory(X)
         X = self._read(X, reset=True)
+        refuse_empty_columns(Rows(X).extremes()[:1], getattr(self, "feature_names_in_", None))
         weights = check_weights(sample_weight, X)
         X = self._varying(X, weights, measurement_error)
         sizes = self._sizes(X, weights)
