@@ -83,17 +83,9 @@ class AutomaticClusters:
 
     def _candidates(self, X: Any) -> list[int] | None:
         """The candidate numbers, ascending, or None for "auto"; unsuitable data are refused."""
-        name = "n_clusters (an integer, a sequence of integers or 'auto')"
-        numbers = None
-        if isinstance(self.n_clusters, str):
-            check_choice(self.n_clusters, name, ("auto",))
+        numbers = checked_numbers(self.n_clusters)
+        if numbers is None:
             check_number(self.max_clusters, "max_clusters", low=2, integer=True)
-        else:
-            if not isinstance(self.n_clusters, Iterable):
-                check_number(self.n_clusters, name, low=1, integer=True)
-            numbers = sorted({check_number(k, name, low=1, integer=True) for k in self.n_clusters})
-            if not numbers:
-                raise ValueError("n_clusters is an empty sequence: give at least one number to try")
         if reader(X) is not None:
             raise TypeError(
                 f"{type(self).__name__} with n_clusters='auto' does not read dask arrays: choose "
@@ -189,6 +181,19 @@ class AutomaticSimilarity(AutomaticClusters):
             named = (given.get(name) for name in ("sample_weight", "pair_weight"))
             self._scores_ = self._searched(self._prepared_for_any_number(given["X"], *named)[1])
         return getattr(self, "_scores_", {})
+
+
+def checked_numbers(n_clusters: Any) -> list[int] | None:
+    """The numbers to try, ascending; None for "auto"."""
+    name = "n_clusters (an integer, a sequence of integers or 'auto')"
+    if isinstance(n_clusters, str):
+        check_choice(n_clusters, name, ("auto",))
+        return None
+    several = n_clusters if isinstance(n_clusters, Iterable) else [n_clusters]
+    numbers = sorted({check_number(k, name, low=1, integer=True) for k in several})
+    if not numbers:
+        raise ValueError("n_clusters is an empty sequence: give at least one number to try")
+    return numbers
 
 
 def _number_of_labels(y: ArrayLike | None) -> int:

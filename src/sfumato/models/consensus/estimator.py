@@ -32,6 +32,7 @@ from ...engine.levels import local_maxima, products, sizes
 from ...engine.numbers import number_of_few
 from ...engine.objects import object_weights
 from ...engine.structure import CONFIDENT, has_few
+from ...selection.automatic import checked_numbers
 from ...selection.choose import reported
 from . import evidence as kinds
 from . import hard, soft
@@ -51,8 +52,8 @@ class EvidenceAccumulation(FittedConsensus):
         k-th eigenvalue of the normalised co-association, reduced by the misfit of k clusters. For
         features it is multiplied by the information of the memberships, as the mean over small
         mixtures, k-means partitions and the neighbour graph; for labelings by the mean adjusted
-        Rand index between clusters and labelings. If the median over the kinds is not above noise,
-        the answer is one cluster. The fit is the same as with ``n_clusters=k``.
+        Rand index between clusters and labelings. If no score is above noise, the answer is one
+        cluster. The fit is the same as with ``n_clusters=k``.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
         Source of the evidence. None makes several kinds from features: small Gaussian mixtures,
         fine connected k-means partitions, and mixtures of about ``n_clusters`` Gaussians. The
@@ -284,11 +285,11 @@ class EvidenceAccumulation(FittedConsensus):
         features = None if self._precomputed() else plain_features(X)
         if features is not None and has_few(features):
             return number_of_few(features, mass)
-        if len(numbers) and (typical := float(np.median(scores[best]))) < level:
+        if len(numbers) and (highest := float(self.scores_.max())) < level:
             warn(
                 f"no number of clusters stands out: the score of the best, {best} clusters, is "
-                f"{typical:.2f} (median over kinds of evidence), in the range of noise (up to "
-                f"{level:.2f}); one cluster is the answer"
+                f"{highest:.2f}, in the range of noise (up to {level:.2f}); one cluster is the "
+                "answer"
             )
             return 1
         return best
@@ -390,14 +391,7 @@ class EvidenceAccumulation(FittedConsensus):
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
-        if isinstance(self.n_clusters, (list, tuple, range, np.ndarray)):
-            if not len(self.n_clusters):
-                raise ValueError("n_clusters is an empty sequence: give at least one number to try")
-            for k in self.n_clusters:
-                check_number(k, "n_clusters: each of the numbers", low=1, integer=True)
-        elif not (isinstance(self.n_clusters, str) and self.n_clusters == "auto"):
-            name = "n_clusters (an integer, a sequence of integers or 'auto')"
-            check_number(self.n_clusters, name, low=1, integer=True)
+        checked_numbers(self.n_clusters)
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
         if check_number(self.n_resamples, "n_resamples", low=0, integer=True) == 1:
             raise ValueError(

@@ -21,8 +21,8 @@ are then read from its row of Z (see ``Reader``).
 
 The number of clusters is that with the largest mean, over mixtures, cells and the graph (for more
 than two features with similar ranges), of the relative eigengap times (1 - 5 E_aa) I_a. Families
-are fitted for a given number and always support it, so they do not take part. If the median over
-these kinds is no larger than for noise, the answer is one cluster: half of them must see clusters.
+are fitted for a given number and always support it, so they do not take part. If this mean is no
+larger than for noise, the answer is one cluster.
 """
 
 from __future__ import annotations
