@@ -33,7 +33,7 @@ from ...engine.numbers import number_of_few
 from ...engine.objects import object_weights
 from ...engine.structure import CONFIDENT, has_few
 from ...selection.automatic import checked_numbers
-from ...selection.choose import reported
+from ...selection.choose import Choice, reported
 from . import evidence as kinds
 from . import hard, soft
 from .fitted import KEPT, Constraints, FittedConsensus, fit_linked
@@ -306,7 +306,6 @@ class EvidenceAccumulation(FittedConsensus):
         memberships = rows.map(lambda block: as_dense(fitted(block), self._dtype))
         memberships = self._in_order(memberships, weights, partial(fitted.draws, rows))
         self._publish(memberships, chosen.reader.run)
-        self._tabulate()
         level = soft.noise_score(rows.shape[0])
         tested = getattr(self, "structure_", None)
         # If memberships are confident, the structure test has already warned.
@@ -341,7 +340,6 @@ class EvidenceAccumulation(FittedConsensus):
         draws = partial(hard.draws, self._hard, C.table)
         memberships = self._in_order(memberships, objects.row_weights, draws)
         self._publish(memberships.astype(self._dtype, copy=False), solution.run)
-        self._tabulate()
 
     def _in_order(self, memberships: Any, weights: Weights, draws: Any) -> Any:
         """Memberships with the largest cluster first, and their uncertainty from ``draws``."""
@@ -354,10 +352,13 @@ class EvidenceAccumulation(FittedConsensus):
             self.uncertainty_ = hard.standard_errors(draws(memberships, n), memberships, n)
         return memberships
 
-    def _tabulate(self) -> None:
-        if self._searches():
-            scores = zip(map(int, self.candidates_), map(float, self.scores_), strict=True)
-            self.selection_ = reported(self, self.own_criteria[0], dict(scores))
+    @property
+    def selection_(self) -> Choice:
+        """The numbers of clusters that were tried."""
+        if not hasattr(self, "candidates_"):
+            raise AttributeError("selection_ is there after a fit that chose n_clusters")
+        scores = zip(map(int, self.candidates_), map(float, self.scores_), strict=True)
+        return reported(self, self.own_criteria[0], dict(scores))
 
     def _level_scores(self) -> dict[int, float]:
         if not hasattr(self, "_scores_"):

@@ -61,6 +61,7 @@ class Reader(NamedTuple):
 
     directions: np.ndarray
     misfit: float
+    doubt: float
     run: loop.Run
 
     def plain(self, Z: Any) -> Any:
@@ -69,15 +70,14 @@ class Reader(NamedTuple):
         return simplex.normalize(namespace(U).clip(U, min=0.0))
 
     def __call__(self, Z: Any) -> Any:
-        """Memberships (n, k) from rows of the factor, softened by the misfit.
+        """Memberships (n, k) from rows of the factor, softened by the doubt.
 
-        The misfit e, the share of the squared kernel that memberships do not express, is spread
-        over all clusters: (1 - e) u + e / k. Without this, memberships in strongly overlapping
-        clusters are too confident; labels do not change.
+        With the misfit e and the information I of the memberships, the doubt t = e / (e + I) is
+        spread over all clusters: (1 - t) u + t / k. Without this, memberships in strongly
+        overlapping clusters are too confident; labels do not change.
         """
         U = self.plain(Z)
-        doubt = min(self.misfit, 1.0)
-        return simplex.normalize((1.0 - doubt) * U + doubt / U.shape[1])
+        return simplex.normalize((1.0 - self.doubt) * U + self.doubt / U.shape[1])
 
 
 def fit_reader(
@@ -93,9 +93,11 @@ def fit_reader(
 def reader_of(Z: np.ndarray, U: np.ndarray, mass: Weights, run: Any = None) -> Reader:
     """Directions of the clusters of memberships U (n, k), and the misfit that they leave."""
     P, _, Q = np.linalg.svd(Z.T @ (U if mass is None else mass[:, None] * U))
-    reader = Reader(P @ Q, 0.0, run)
-    root = 1.0 if mass is None else np.sqrt(mass)[:, None]
-    return reader._replace(misfit=misfit(root * Z, root * reader.plain(Z)))
+    reader = Reader(P @ Q, 0.0, 0.0, run)
+    root, plain = 1.0 if mass is None else np.sqrt(mass)[:, None], reader.plain(Z)
+    left = misfit(root * Z, root * plain)
+    doubt = left / max(left + _information(plain, mass), np.finfo(float).tiny)
+    return reader._replace(misfit=left, doubt=doubt)
 
 
 class Candidate(NamedTuple):
@@ -215,7 +217,7 @@ def _information(U: np.ndarray, mass: Weights) -> float:
     """Mutual information of objects and clusters, as a share of the largest possible value."""
     mean = np.average(U, axis=0, weights=mass)
     within = np.average(entropy(U), weights=mass)
-    return float(entropy(mean[None])[0] - within) / float(np.log(U.shape[1]))
+    return float(entropy(mean[None])[0] - within) / float(np.log(max(U.shape[1], 2)))
 
 
 def _worth(gap: float, reader: Reader, U: np.ndarray, mass: Weights) -> float:
