@@ -81,7 +81,7 @@ class Tuning(NamedTuple):
     # Divided by the root of the number of objects, this is the mean score that noise rarely
     # exceeds: 1.5 % did of 1360 normal, uniform, exponential and t clouds (100 to 1000 objects, 2
     # to 10 dimensions), 3 % of the exponential ones.
-    noise: float = 2.9
+    noise: float = 3.1
     # Factor on the misfit in the score of a number of clusters (c, and on 33 real tables). It is
     # half of that in ``engine.numbers``, since the information falls with the misfit, too.
     penalty: float = 5.0

@@ -61,7 +61,7 @@ class Reader(NamedTuple):
 
     directions: np.ndarray
     misfit: float
-    doubt: float
+    information: float
     run: loop.Run
 
     def plain(self, Z: Any) -> Any:
@@ -77,7 +77,12 @@ class Reader(NamedTuple):
         overlapping clusters are too confident; labels do not change.
         """
         U = self.plain(Z)
-        return simplex.normalize((1.0 - self.doubt) * U + self.doubt / U.shape[1])
+        doubt = self.misfit / max(self.misfit + self.information, np.finfo(float).tiny)
+        return simplex.normalize((1.0 - doubt) * U + doubt / U.shape[1])
+
+    def worth(self, gap: float) -> float:
+        """Score of a number of clusters: relative eigengap, less the misfit, times information."""
+        return float(gap) * max(0.0, 1.0 - TUNING.penalty * self.misfit) * self.information
 
 
 def fit_reader(
@@ -95,9 +100,8 @@ def reader_of(Z: np.ndarray, U: np.ndarray, mass: Weights, run: Any = None) -> R
     P, _, Q = np.linalg.svd(Z.T @ (U if mass is None else mass[:, None] * U))
     reader = Reader(P @ Q, 0.0, 0.0, run)
     root, plain = 1.0 if mass is None else np.sqrt(mass)[:, None], reader.plain(Z)
-    left = misfit(root * Z, root * plain)
-    doubt = left / max(left + _information(plain, mass), np.finfo(float).tiny)
-    return reader._replace(misfit=left, doubt=doubt)
+    information = _information(plain, mass)
+    return reader._replace(misfit=misfit(root * Z, root * plain), information=information)
 
 
 class Candidate(NamedTuple):
@@ -134,10 +138,7 @@ class SoftConsensus(NamedTuple):
     def score(self) -> float:
         """Score of the number of clusters by the chosen evidence; 0 for one cluster."""
         values = self.chosen.factor.values
-        if len(values) < 3:
-            return 0.0
-        U = to_numpy(self.chosen(self.points))
-        return _worth(eigengap(values)[-1], self.chosen.reader, U, self.mass)
+        return self.chosen.reader.worth(eigengap(values)[-1]) if len(values) > 2 else 0.0
 
     def misfit(self, rows: Rows) -> float:
         """Misfit of the cluster kernel of any objects."""
@@ -220,11 +221,6 @@ def _information(U: np.ndarray, mass: Weights) -> float:
     return float(entropy(mean[None])[0] - within) / float(np.log(max(U.shape[1], 2)))
 
 
-def _worth(gap: float, reader: Reader, U: np.ndarray, mass: Weights) -> float:
-    """Score of a number of clusters: relative eigengap, less the misfit, times information."""
-    return float(gap) * max(0.0, 1.0 - TUNING.penalty * reader.misfit) * _information(U, mass)
-
-
 def _several(rows: Rows, rng: np.random.Generator) -> Rows:
     """The rows, or a sample if there are very many."""
     if rows.shape[0] <= TUNING.summed:
@@ -284,5 +280,4 @@ def noise_score(n_objects: int) -> float:
 
 def _score(gap: float, Z: np.ndarray, mass: np.ndarray) -> float:
     """Score of a number of clusters from rows of the factor alone."""
-    reader = reader_of(Z, reading(Z, mass), mass)
-    return _worth(gap, reader, reader(Z), mass)
+    return reader_of(Z, reading(Z, mass), mass).worth(gap)
