@@ -36,7 +36,7 @@ def _iteration() -> Line:
     rows = Rows(X, None, n_jobs=1)
     component = priors.build(priors.default_prior(NormalInverseWishart, rows), rows)
     search = variational.Ascent(component, rows, ALPHA, 1, 0.0)
-    state = next(search.unmerged(k, np.arange(1)))
+    state = search.starts(k, np.arange(1))[0]
     peer = BayesianGaussianMixture(
         n_components=k, max_iter=1, init_params="random", random_state=0
     ).fit(X)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.cluster import KMeans
+from sklearn.datasets import load_iris, load_wine
 from sklearn.mixture import GaussianMixture as SklearnMixture
 
 import sfumato
@@ -107,7 +108,7 @@ def _hdbscan(X, k, seed):
 
 
 def problems(seed: int) -> dict[str, datasets.Simulated]:
-    iris, wine = datasets.load_iris(), datasets.load_wine()
+    iris, wine = load_iris(), load_wine()
     return {
         "overlapping Gaussians": datasets.make_gaussians(450, 3, separation=3.0, random_state=seed),
         "stretched Gaussians": datasets.make_gaussians(
@@ -115,12 +116,12 @@ def problems(seed: int) -> dict[str, datasets.Simulated]:
         ),
         "moons": datasets.make_moons(450, random_state=seed),
         "rings": datasets.make_rings(450, random_state=seed),
-        "Iris": datasets.Simulated(iris.X, ms.one_hot(iris.labels), iris.labels),
-        "wine": datasets.Simulated(wine.X, ms.one_hot(wine.labels), wine.labels),
+        "Iris": datasets.Simulated(iris.data, ms.one_hot(iris.target), iris.target),
+        "wine": datasets.Simulated(wine.data, ms.one_hot(wine.target), wine.target),
         "wine, columns scaled": datasets.Simulated(
-            (wine.X - wine.X.mean(axis=0)) / wine.X.std(axis=0),
-            ms.one_hot(wine.labels),
-            wine.labels,
+            (wine.data - wine.data.mean(axis=0)) / wine.data.std(axis=0),
+            ms.one_hot(wine.target),
+            wine.target,
         ),
     }
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
+from sklearn.datasets import load_iris, load_wine
 
 import sfumato
 from sfumato import datasets
@@ -59,7 +60,7 @@ def warned(fits: list[Callable[[], object]]) -> str:
 def process() -> str:
     """Clusters that a Dirichlet process finds in iris, wine and three groups."""
     found = []
-    for X in (datasets.load_iris().X, datasets.load_wine().X, blobs(0)):
+    for X in (load_iris().data, load_wine().data, blobs(0)):
         found.append(sfumato.DirichletProcessMixture(n_init=2, random_state=0).fit(X).n_clusters_)
     return ", ".join(map(str, found))
 
@@ -119,10 +120,10 @@ def discriminative() -> str:
     Warnings with shuffled classes.
     """
     scores = []
-    for data in (datasets.load_iris(), datasets.load_wine()):
+    for data in (load_iris(), load_wine()):
         model = sfumato.DiscriminativeClustering(3, n_init=2, random_state=0)
-        scores.append(adjusted_rand_index(data.labels, model.fit(data.X, data.labels).labels_))
-    X, y = datasets.load_iris().X, datasets.load_iris().labels
+        scores.append(adjusted_rand_index(data.target, model.fit(data.data, data.target).labels_))
+    X, y = load_iris().data, load_iris().target
     fits = [
         lambda s=s: sfumato.DiscriminativeClustering(2, n_init=1, random_state=0).fit(
             X, np.random.default_rng(s).permutation(y)
@@ -135,11 +136,11 @@ def discriminative() -> str:
 def consensus() -> str:
     """Agreement with the classes of iris and wine by the consensus of features."""
     scores = []
-    for data in (datasets.load_iris(), datasets.load_wine()):
+    for data in (load_iris(), load_wine()):
         model = sfumato.EvidenceAccumulation(3, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            scores.append(adjusted_rand_index(data.labels, model.fit(data.X).labels_))
+            scores.append(adjusted_rand_index(data.target, model.fit(data.data).labels_))
     return ", ".join(f"{score:.2f}" for score in scores)
 
 
@@ -147,7 +148,7 @@ def numbers() -> str:
     """Numbers of clusters by spectral clustering: wine, three groups, moons; three normal clouds."""
     rng = np.random.default_rng(0)
     sets = [
-        datasets.load_wine().X,
+        load_wine().data,
         datasets.make_gaussians(150, 3, separation=4, random_state=0).evidence,
         datasets.make_moons(150, random_state=0).evidence,
         *(rng.normal(size=(150, 2)) for _ in range(3)),

@@ -10,12 +10,13 @@ U' comes as near to it as it can.
 # The Iris flowers, by a Gaussian similarity. Two of the three species overlap.
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.datasets import load_iris
 
-from sfumato import PairwiseProbabilisticClustering, datasets, metrics, plot
+from sfumato import PairwiseProbabilisticClustering, metrics, plot
 from sfumato.similarity import gaussian
 
-iris = datasets.load_iris()
-W = gaussian(iris.X, bandwidth=0.5)
+iris = load_iris()
+W = gaussian(iris.data, bandwidth=0.5)
 model = PairwiseProbabilisticClustering(3, similarity="precomputed", random_state=0).fit(W)
 
 figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
@@ -27,7 +28,7 @@ plot.profiles(model.memberships_, ax=axes[2])
 # How good is the fit? ``gap_`` is the share of the squared similarity that is not explained,
 # ``kkt_residual_`` is zero at a minimum.
 print(f"unexplained {model.gap_:.1%}, residual {model.kkt_residual_:.1e}, {model.n_iter_} passes")
-print(f"matched accuracy {metrics.matched_accuracy(iris.labels, model.labels_):.3f}")
+print(f"matched accuracy {metrics.matched_accuracy(iris.target, model.labels_):.3f}")
 
 # %%
 # The flowers that lie between the species are the ones with a small margin.
@@ -38,6 +39,6 @@ print(np.column_stack([unsure, model.memberships_[unsure].round(2)]))
 
 # %%
 # New flowers get memberships from their similarities to the fitted ones.
-new = gaussian(iris.X[:3] + 0.05, iris.X, bandwidth=0.5)
+new = gaussian(iris.data[:3] + 0.05, iris.data, bandwidth=0.5)
 print(model.predict_proba(new).round(3))
 plt.show()

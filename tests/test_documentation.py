@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.thresholds import THRESHOLDS
+from sklearn.datasets import load_iris
 
 import sfumato
-from sfumato import datasets
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 ROOT = Path(__file__).parents[1]
@@ -87,7 +87,7 @@ def test_blocks_run_in_order(page, tmp_path, monkeypatch):
     pyplot.switch_backend("Agg")
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    np.save("features.npy", datasets.load_iris().X)  # the file of the page on scale
+    np.save("features.npy", load_iris().data)  # the file of the page on scale
     for line, text in blocks(page):
         if not any(mark in text for mark in LEFT_OUT):
             for many, few in FEWER.items():

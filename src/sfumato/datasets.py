@@ -1,7 +1,5 @@
-"""Generated data with known memberships, and loaders of real data with known classes.
-
-Generators give a ``Simulated`` record ``(evidence, memberships, labels)``; loaders give ``(X,
-labels)``. Everything is a plain array, drawn from ``random_state`` alone.
+"""Generated data with known memberships, as ``Simulated`` records ``(evidence, memberships,
+labels)`` of plain arrays, drawn from ``random_state`` alone.
 """
 
 from __future__ import annotations
@@ -18,12 +16,7 @@ from .memberships import check_memberships, one_hot
 from .numerics.simplex import draw, softmax
 
 __all__ = [
-    "Loaded",
     "Simulated",
-    "load_breast_cancer",
-    "load_digits",
-    "load_iris",
-    "load_wine",
     "make_block_similarity",
     "make_gaussians",
     "make_labelings",
@@ -46,16 +39,14 @@ class Simulated(NamedTuple):
     labels: np.ndarray
 
 
-def _check_counts(**given: int) -> None:
-    """Refuse values that are not whole numbers of at least 1, by name."""
+def _check(low: float = 0.0, high: float = 1e100, **given: float) -> None:
+    """Refuse values that are not numbers from ``low`` to ``high``, by name; those called ``n_...``
+    are whole numbers of at least 1.
+    """
     for name, value in given.items():
-        check_number(value, name, low=1, high=math.inf, integer=True)
-
-
-def _check_numbers(low: float = 0.0, high: float = 1e100, **given: float) -> None:
-    """Refuse values that are not numbers from ``low`` to ``high``, by name."""
-    for name, value in given.items():
-        check_number(value, name, low=low, high=high)
+        count = name.startswith("n_")
+        limits = (1, math.inf) if count else (low, high)
+        check_number(value, name, low=limits[0], high=limits[1], integer=count)
 
 
 def make_gaussians(
@@ -90,10 +81,9 @@ def make_gaussians(
     >>> X.shape, memberships.shape
     ((100, 2), (100, 3))
     """
-    _check_counts(n_objects=n_objects, n_clusters=n_clusters, n_features=n_features)
-    _check_numbers(separation=separation)
+    _check(n_objects=n_objects, n_clusters=n_clusters, n_features=n_features, separation=separation)
     # The square is the condition number of a covariance, which must stay invertible.
-    _check_numbers(1e-6, 1e6, elongation=elongation)
+    _check(1e-6, 1e6, elongation=elongation)
     rng = np.random.default_rng(random_state)
     shares = np.full(n_clusters, 1.0) if weights is None else np.asarray(weights, dtype=float)
     if shares.shape != (n_clusters,) or shares.min() < 0 or not 0 < shares.sum() < np.inf:
@@ -155,8 +145,7 @@ def make_rings(
     >>> make_rings(100, 2, random_state=0).evidence.shape
     (100, 2)
     """
-    _check_counts(n_objects=n_objects, n_clusters=n_clusters)
-    _check_numbers(noise=noise)
+    _check(n_objects=n_objects, n_clusters=n_clusters, noise=noise)
     rng = np.random.default_rng(random_state)
     radii = np.arange(1.0, n_clusters + 1)
     labels = rng.choice(n_clusters, size=n_objects, p=radii / radii.sum())
@@ -188,8 +177,7 @@ def make_spirals(
     >>> make_spirals(100, 3, random_state=0).memberships.shape
     (100, 3)
     """
-    _check_counts(n_objects=n_objects, n_clusters=n_clusters)
-    _check_numbers(turns=turns, noise=noise)
+    _check(n_objects=n_objects, n_clusters=n_clusters, turns=turns, noise=noise)
     rng = np.random.default_rng(random_state)
     labels = rng.integers(n_clusters, size=n_objects)
     start, end = 0.25 * n_clusters, (0.25 + turns) * n_clusters
@@ -227,8 +215,7 @@ def make_moons(
     >>> make_moons(100, random_state=0).evidence.shape
     (100, 2)
     """
-    _check_counts(n_objects=n_objects)
-    _check_numbers(noise=noise)
+    _check(n_objects=n_objects, noise=noise)
     rng = np.random.default_rng(random_state)
     labels = rng.permutation(np.arange(n_objects) % 2)
     angle = rng.uniform(0, np.pi, n_objects)
@@ -253,7 +240,7 @@ def make_uniform(
     >>> make_uniform(100, random_state=0).memberships.shape
     (100, 1)
     """
-    _check_counts(n_objects=n_objects, n_features=n_features)
+    _check(n_objects=n_objects, n_features=n_features)
     X = np.random.default_rng(random_state).random((n_objects, n_features))
     return Simulated(X, np.ones((n_objects, 1)), np.zeros(n_objects, dtype=int))
 
@@ -281,8 +268,7 @@ def make_memberships(
     >>> make_memberships(10, 4, random_state=0).shape
     (10, 4)
     """
-    _check_counts(n_objects=n_objects, n_clusters=n_clusters)
-    _check_numbers(1e-300, concentration=concentration)
+    _check(1e-300, n_objects=n_objects, n_clusters=n_clusters, concentration=concentration)
     return draw(np.random.default_rng(random_state), (n_objects, n_clusters), concentration)
 
 
@@ -317,8 +303,7 @@ def make_similarity(
     >>> W.shape, bool((W == W.T).all())
     ((50, 50), True)
     """
-    _check_counts(n_objects=n_objects, n_clusters=n_clusters)
-    _check_numbers(scale=scale, noise=noise)
+    _check(n_objects=n_objects, n_clusters=n_clusters, scale=scale, noise=noise)
     rng = np.random.default_rng(random_state)
     drawn = memberships is None
     U = draw(rng, (n_objects, n_clusters), 0.3) if drawn else check_memberships(memberships)
@@ -368,9 +353,8 @@ def make_block_similarity(
     >>> bool(np.ptp(steps[labels == 0], axis=0).max() < 1e-6)
     True
     """
-    _check_counts(n_objects=n_objects, n_clusters=n_clusters)
-    _check_numbers(high=1.0, stay=stay)
-    _check_numbers(high=10.0, spread=spread, noise=noise)  # of logarithms; exp(10) is already huge
+    _check(high=1.0, n_objects=n_objects, n_clusters=n_clusters, stay=stay)
+    _check(high=10.0, spread=spread, noise=noise)  # of logarithms; exp(10) is already huge
     rng = np.random.default_rng(random_state)
     sizes = np.linspace(1, 3, n_clusters)
     edges = np.round(np.cumsum(rng.permutation(sizes)) / sizes.sum() * n_objects).astype(int)
@@ -441,8 +425,14 @@ def make_labelings(
     >>> L.shape, int(L.min())
     ((50, 20), -1)
     """
-    _check_counts(n_objects=n_objects, n_clusters=n_clusters, n_members=n_members)
-    _check_numbers(high=1.0, label_noise=label_noise, missing=missing)
+    _check(
+        high=1.0,
+        n_objects=n_objects,
+        n_clusters=n_clusters,
+        n_members=n_members,
+        label_noise=label_noise,
+        missing=missing,
+    )
     rng = np.random.default_rng(random_state)
     if memberships is None:
         pure = one_hot(rng.permutation(np.arange(n_objects) % n_clusters), n_clusters)
@@ -454,64 +444,3 @@ def make_labelings(
     )
     L[rng.random(L.shape) < missing] = -1
     return Simulated(L, U, U.argmax(axis=1))
-
-
-class Loaded(NamedTuple):
-    """A real data set: features (n, p) and known classes (n,)."""
-
-    X: np.ndarray
-    labels: np.ndarray
-
-
-def _load(name: str) -> Loaded:
-    import sklearn.datasets
-
-    return Loaded(*getattr(sklearn.datasets, f"load_{name}")(return_X_y=True))
-
-
-def load_iris() -> Loaded:
-    """Fisher's irises, as in scikit-learn: 150 flowers, 4 lengths and widths, 3 species of 50.
-
-    Examples
-    --------
-    >>> from sfumato.datasets import load_iris
-    >>> load_iris().X.shape
-    (150, 4)
-    """
-    return _load("iris")
-
-
-def load_wine() -> Loaded:
-    """178 wines of three growers, 13 measurements of very different scale, as in scikit-learn.
-
-    Examples
-    --------
-    >>> from sfumato.datasets import load_wine
-    >>> load_wine().X.shape
-    (178, 13)
-    """
-    return _load("wine")
-
-
-def load_digits() -> Loaded:
-    """1797 images of handwritten digits, 8 x 8 pixels with 17 grey levels, as in scikit-learn.
-
-    Examples
-    --------
-    >>> from sfumato.datasets import load_digits
-    >>> load_digits().X.shape
-    (1797, 64)
-    """
-    return _load("digits")
-
-
-def load_breast_cancer() -> Loaded:
-    """569 tumours, 30 measurements, malignant (0) or benign (1), as in scikit-learn (Wisconsin).
-
-    Examples
-    --------
-    >>> from sfumato.datasets import load_breast_cancer
-    >>> load_breast_cancer().X.shape
-    (569, 30)
-    """
-    return _load("breast_cancer")

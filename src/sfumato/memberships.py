@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from .array.arrays import device, is_numpy, namespace, to_numpy
 from .array.labels import encode
 from .array.types import ArrayLike, Weights
-from .array.validation import check_choice, check_number, reserve
+from .array.validation import check_choice, check_number, check_weights, reserve
 from .data.constraints import reordered
 from .numerics import simplex
 
@@ -157,14 +157,7 @@ def sizes(memberships: ArrayLike, sample_weight: ArrayLike | None = None) -> Any
     xp = namespace(U)
     if sample_weight is None:
         return xp.astype(xp.sum(U, axis=0, dtype=xp.float64), U.dtype)
-    weights = xp.asarray(sample_weight, dtype=xp.float64)
-    if weights.shape != (U.shape[0],):
-        raise ValueError(
-            f"sample_weight must hold one weight for each of the {U.shape[0]} objects, got shape "
-            f"{tuple(weights.shape)}"
-        )
-    if not bool(xp.all(xp.abs(weights) <= float(xp.finfo(U.dtype).max) / U.shape[0])):
-        raise ValueError(f"sample_weight must hold finite numbers that can be summed in {U.dtype}")
+    weights = xp.asarray(check_weights(sample_weight, U), device=device(U))
     return xp.astype(weights @ xp.astype(U, xp.float64), U.dtype)
 
 
@@ -337,12 +330,7 @@ def average(
     if not members:
         raise ValueError("memberships is empty: give at least one array (n, k)")
     given = np.ones(len(members)) if partition_weight is None else partition_weight
-    shares = np.asarray(given, dtype=np.float64)
-    if shares.shape != (len(members),) or not (shares >= 0).all() or shares.sum() <= 0:
-        raise ValueError(
-            f"partition_weight must be {len(members)} nonnegative numbers with a positive sum, "
-            f"got {partition_weight!r}"
-        )
+    shares = check_weights(given, members, name="partition_weight", of="partitions")
     center = max(members, key=lambda U: U.shape[1])
     if reference is not None:
         center = to_numpy(check_memberships(reference, "reference"))

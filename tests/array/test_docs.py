@@ -66,4 +66,4 @@ def test_a_measure_of_agreement_shows_its_own_parameters():
     parameters = list(inspect.signature(pair_f1).parameters)
     assert parameters[:3] == ["reference", "clustering", "sample_weight"]
     assert "Level of a bootstrap interval" in inspect.getdoc(pair_f1)
-    assert (pair_f1.__name__, pair_f1.__module__) == ("pair_f1", "sfumato.metrics.pairs")
+    assert (pair_f1.__name__, pair_f1.__module__) == ("pair_f1", "sfumato.metrics.agreement")

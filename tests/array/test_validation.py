@@ -112,7 +112,7 @@ def test_labels_that_cannot_be_compared_are_coded_as_they_come():
         (np.zeros(3), "positive sum, got all zeros: give"),
         (np.ones(2), r"one weight for each of the 3 objects, got shape \(2,\)"),
         (np.ones((3, 2)), r"one weight for each of the 3 objects, got shape \(3, 2\)"),
-        (list("abc"), "must hold a number for every object"),
+        (list("abc"), "must hold a number for each of the objects"),
     ],
 )
 def test_bad_weights_are_named_with_a_fix(weights, message):

@@ -58,6 +58,14 @@ def test_codes_of_classes_are_one_cause(tmp_path):
     assert said.startswith("'y' looks like known classes: --class-column y ")
 
 
+def test_one_column_of_several_with_such_names_is_proposed(tmp_path):
+    rng = np.random.default_rng(9)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "y": rng.normal(size=60)})
+    frame = frame.assign(species=list("abc") * 20, group=list("uv") * 30)
+    (said,) = advice(_read(frame, tmp_path / "t.csv"))
+    assert said.startswith("'species' looks like known classes: --class-column species ")
+
+
 def test_repeated_rows_are_counted(messy):
     frame, path = messy
     said = advice(_read(frame.drop(columns="patient"), path))
@@ -151,7 +159,6 @@ def test_a_matrix_of_distances_is_named_and_taken(tmp_path, monkeypatch, capsys)
     assert main([command[0], "d.csv", *command[1:]]) == 0
     summary = json.loads((tmp_path / "sfumato-result" / "summary.json").read_text())
     assert sorted(summary["sizes"]) == pytest.approx([30, 30], abs=1)
-    assert summary["input"]["scaling"] is None
     assert "looks like distances" not in capsys.readouterr().err
     assert main(["fit", "d.csv", "--similarity", "precomputed", "-m", "pairwise", "-o", "r"]) == 0
     assert capsys.readouterr().err.count("looks like distances") == 1

@@ -1,13 +1,11 @@
 """Missing cells are filled in with values expected from the other columns."""
 
-import json
-
 import numpy as np
 import pytest
 
 from sfumato.cli import main
-from sfumato.cli.evidence import Joint, Scaling, fill_in, joint_of, restored
-from sfumato.io import InputError
+from sfumato.cli.evidence import Joint, fill_in, joint_of
+from sfumato.io.results import load
 
 RNG = np.random.default_rng(0)
 LATENT = RNG.normal(size=300)
@@ -37,17 +35,6 @@ def test_rows_without_any_cell_and_far_values():
     np.testing.assert_array_equal(fill_in(rows, np.array([0.3, 0.4]), None)[1], [50, 0.4])
 
 
-@pytest.mark.parametrize("bad", [{}, {"mean": [0.0]}, {"mean": "x"}, {"low": [np.nan, 0.0]}])
-def test_a_damaged_summary_is_refused(bad):
-    joint = Joint(np.zeros(2), np.eye(2), np.zeros(2), np.ones(2))
-    good = Scaling("none", np.zeros(2), np.ones(2), np.zeros(2), joint).kept()
-    assert restored({"scaling": good}, 2).joint is not None
-    assert restored({"scaling": {**good, "joint": None}}, 2).joint is None
-    wrong = {**good["joint"], **bad} if bad else {}
-    with pytest.raises(InputError, match="summary.json is damaged"):
-        restored({"scaling": {**good, "joint": wrong}}, 2)
-
-
 def test_few_rows_are_left_to_the_median():
     assert joint_of(GAPS[:8]) is None
     assert joint_of(X) is None
@@ -63,7 +50,7 @@ def test_new_objects_are_filled_in_alike(tmp_path, monkeypatch, capsys):
     arguments = ["fit", "t.csv", *sampler, "--out", "r"]
     assert main(arguments) == 0
     assert "values expected from the other columns" in capsys.readouterr().err
-    kept = json.loads((tmp_path / "r" / "summary.json").read_text())["input"]["scaling"]
+    kept = load(tmp_path / "r" / "model.skops")._scaling
     assert np.shape(kept["joint"]["covariance"]) == (2, 2)
     (tmp_path / "new.csv").write_text("a,b\n9,\n0,\n")
     assert main(["predict", "r", "new.csv"]) == 0

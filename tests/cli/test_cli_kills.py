@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from kills import killed
 
-from sfumato.cli.options import commands
+from sfumato.cli.app import commands
 
 LABELS = np.arange(90) % 3
 SETTINGS = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato import models
-from sfumato.cli.options import make
+from sfumato.cli.app import make
 from sfumato.engine.loop import checkpoints
 from sfumato.io.results import Checkpoint, load, save, untrusted
 

@@ -88,16 +88,6 @@ def test_block_similarity_is_block_stochastic_with_uneven_degrees():
     assert W.sum(1).max() / W.sum(1).min() > 100
 
 
-@pytest.mark.parametrize("name", ["iris", "wine", "digits", "breast_cancer"])
-def test_loaders_equal_scikit_learn(name):
-    import sklearn.datasets
-
-    X, labels = getattr(datasets, f"load_{name}")()
-    expected = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
-    np.testing.assert_array_equal(X, expected[0])
-    np.testing.assert_array_equal(labels, expected[1])
-
-
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [

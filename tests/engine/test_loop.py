@@ -129,17 +129,3 @@ def test_a_loop_is_done_when_taken_up_again():
     for other in (resumed, again):
         assert other.n_iter == whole.n_iter
         np.testing.assert_array_equal(other.history, whole.history)
-
-
-def test_a_lost_run_stops_at_a_tenth_step():
-    asked = []
-
-    def lost(state):
-        asked.append(state)
-        return state >= 15
-
-    run = loop.iterate(
-        lambda x: (x + 1, float(x)), 0, max_iter=100, tol=0.0, relative_to=1.0, lost=lost
-    )
-    assert run.state == run.n_iter == 20
-    assert set(asked) == {10, 20}

@@ -11,6 +11,7 @@ from sfumato.engine.similarity_evidence import (
     in_units,
     isolated,
     measured,
+    shared,
     similarity_of_distances,
     take_rows,
 )
@@ -98,3 +99,10 @@ def test_only_similarities_whose_squares_are_no_numbers_have_a_unit(form, dtype)
         np.testing.assert_allclose(found * (unit / scale), W, rtol=1e-6)
     for scale in (1e-9, 1.0, 1e9):
         assert extreme_unit(form((scale * W).astype(dtype))) == 1.0
+
+
+def test_copies_share_the_mean_of_their_memberships_and_others_keep_theirs():
+    U = np.array([[0.2, 0.8], [1.0, 0.0], [0.6, 0.4], [0.3, 0.7], [0.5, 0.5]])
+    found = shared(U, np.array([-1, 1, 0, 1, -1]))
+    expected = [[0.2, 0.8], [0.65, 0.35], [0.6, 0.4], [0.65, 0.35], [0.5, 0.5]]
+    np.testing.assert_allclose(found, expected, atol=1e-15)

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import sfumato
 from sfumato import models
-from sfumato.cli.options import make, parse_clusters
+from sfumato.cli.app import make, parse_clusters
 
 GROUPS = np.arange(60) % 3
 X = np.random.default_rng(0).normal(size=(60, 3)) + 12 * np.eye(3)[GROUPS]

@@ -20,7 +20,7 @@ import test_scikit_learn
 from sfumato import models
 from sfumato.array.validation import check_number
 from sfumato.cli import main
-from sfumato.cli.options import class_of, commands, make, parse_clusters
+from sfumato.cli.app import class_of, commands, make, parse_clusters
 from sfumato.engine.base import InductiveClusterer
 
 PAGES = Path(__file__).parents[2] / "docs"

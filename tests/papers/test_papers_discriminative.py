@@ -5,8 +5,8 @@ Ours above both rivals where the class hides in little variance.
 
 import numpy as np
 
-from sfumato.datasets import Loaded
 from sfumato.papers import Shelf, discriminative
+from sfumato.papers.shelf import Loaded
 
 
 def test_the_table_has_every_method_and_ours_is_ahead(monkeypatch):

@@ -12,8 +12,9 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
-from sfumato import SpectralClustering, datasets, papers
+from sfumato import SpectralClustering, papers
 from sfumato.array.labels import encode
 from sfumato.metrics import matched_accuracy
 from sfumato.papers import similarity, spectral
@@ -106,8 +107,8 @@ def test_learnt_scales_stay_right_where_equal_scales_fail(name):
 @pytest.mark.parametrize("transfer", ["step", "linear-step", "poly-step"])
 def test_a_cluster_kernel_is_high_within_a_class_and_low_between(transfer):
     """Jordan and Barreno 2004, section 1.3, of the kernels of Chapelle et al. 2002."""
-    digits = datasets.load_digits()
-    X, y = digits.X[:600], digits.labels[:600]
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:600], y[:600]
     kernel = cluster_kernel(knn(X), 20, transfer=transfer).toarray()
     same = y[:, None] == y
     np.fill_diagonal(kernel, np.nan)
@@ -117,8 +118,8 @@ def test_a_cluster_kernel_is_high_within_a_class_and_low_between(transfer):
 @pytest.mark.slow
 def test_cut_spectra_need_fewer_labels_than_the_plain_kernel():
     """Chapelle et al. 2002, section 6: kernels with a cut spectrum err less with few labels."""
-    digits = datasets.load_digits()
-    X, y = digits.X[:600], digits.labels[:600]
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:600], y[:600]
     ahead = []
     for m in (1, 2, 5, 10):
         accuracy = {

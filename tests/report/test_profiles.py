@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from sfumato import report
-from sfumato.report._description import _condition, rules
-from sfumato.report._profiles import as_columns, contrasts, sentence
+from sfumato.report._description import _condition, as_columns, contrasts, rules, sentence
 
 
 def soft(n, k, seed=0):
@@ -156,16 +155,6 @@ def test_sentences_say_something():
     assert sentence([part._replace(value=139.8)]) == "Close to the average in every column"
     day = part._replace(kind="date", value=18_262.0, overall=18_000.0)
     assert sentence([day]) == "Late x (2020-01-01 against 2019-04-14)"
-
-
-def test_ratios_tell_what_no_column_tells_alone():
-    rng = np.random.default_rng(0)
-    size, group = rng.uniform(5, 50, 200), np.arange(200) % 2
-    wide = size * np.where(group == 1, 0.6, 0.5) * rng.normal(1, 0.02, 200)
-    X, U = np.column_stack([size, wide]), np.eye(2)[group]
-    assert max(part.separation for part in report.profiles(X, U)[0]) < 1
-    said = report.describe(X, U, columns=["length", "width"])["clusters"][1]["sentence"]
-    assert said.startswith("Very low length / width (1.67 against 1.84 overall)")
 
 
 def test_zeros_and_ones_are_told_as_shares(rng):

@@ -112,14 +112,18 @@ def test_new_rows_sum_to_one(rng):
     [
         (np.zeros((4, 4)), "no similarity"),
         (np.diag([1.0, 0.0, 1.0]), r"1 objects \(1\)"),
-        (np.array([[0.0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]), "total support"),
-        (np.array([[1.0, 1, 0], [1, 0, 1], [0, 1, 0]]), "total support"),
+        (np.array([[0.0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]]), "row sum of one"),
         (-np.ones((3, 3)), "negative"),
     ],
 )
 def test_what_cannot_be_scaled_is_named(K, match):
     with pytest.raises(ValueError, match=match):
         doubly_stochastic(K)
+
+
+def test_entries_that_no_doubly_stochastic_matrix_can_share_go_to_zero():
+    F = doubly_stochastic(np.array([[1.0, 1, 0], [1, 0, 1], [0, 1, 0]])).toarray()
+    np.testing.assert_allclose(F, [[1, 0, 0], [0, 0, 1], [0, 1, 0]], atol=1e-9)
 
 
 def test_an_operator_that_cannot_be_scaled_is_named():

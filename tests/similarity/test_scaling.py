@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +10,6 @@ from sfumato.similarity.doubly_stochastic import (
     fixed_point,
     frobenius_dual,
     newton,
-    without_support,
 )
 
 
@@ -49,28 +47,3 @@ def test_fixed_point_halves_the_error_of_a_definite_similarity(rng):
         errors.append(np.abs(x * (K @ x) - 1).max())
         x = fixed_point(K, x)
     assert errors[-1] < errors[3] * 0.6**16
-
-
-def total_support(K):
-    """By definition: every positive entry lies on a positive diagonal."""
-    from scipy.optimize import linear_sum_assignment
-
-    n, bad = len(K), set()
-    for i, j in zip(*np.nonzero(K), strict=True):
-        allowed = (K > 0).astype(float)
-        rest = np.delete(np.delete(allowed, i, 0), j, 1)
-        if n > 1 and rest[linear_sum_assignment(-rest)].sum() < n - 1:
-            bad.add(i)
-    return bad
-
-
-@given(st.integers(0, 2**32 - 1), st.floats(0.1, 0.9))
-def test_support_agrees_with_the_definition(seed, density):
-    rng = np.random.default_rng(seed)
-    K = (rng.random((6, 6)) < density) * 1.0
-    K = np.maximum(K, K.T)
-    K[0, 1] = K[1, 0] = 1
-    bad = without_support(sp.csr_array(K))
-    perfect = (K.sum(axis=1) > 0).all() and not total_support(K)
-    assert (bad.size == 0) == perfect
-    np.testing.assert_array_equal(without_support(K), bad)

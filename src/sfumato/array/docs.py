@@ -16,28 +16,6 @@ Thing = TypeVar("Thing")
 PLACE = re.compile(r"^( *)%\((\w+)\)s$", re.MULTILINE)
 
 TEXTS = {
-    "pairs": """\
-Parameters
-----------
-reference, clustering : labels of shape (n,) or memberships of shape (n, k)
-sample_weight : array of shape (n,), optional
-    Weights of the objects; a pair is weighted by the product of its two weights.
-missing : {"ignore", "cluster"}
-    Labels of -1 mean that a clustering did not see the object. Such objects are left out, or
-    count as one more cluster.
-interval : float, optional
-    Level of a bootstrap interval over objects, such as 0.95; then the result is an
-    ``Estimate(value, low, high)``.
-random_state : None, int or Generator
-    Seed of the bootstrap.""",
-    "objects": """\
-Parameters
-----------
-reference, clustering : labels of shape (n,) or memberships of shape (n, k)
-sample_weight : array of shape (n,), optional
-    A weight of w counts as w copies of the object.
-missing, interval, random_state
-    As for ``rand_index``.""",
     "sample_weight": """\
 sample_weight : array of shape (n,), optional
     A weight of w counts as w copies of the object.""",

@@ -11,7 +11,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache, reduce
 from typing import Any
@@ -87,31 +87,10 @@ class Rows:
         """Results of ``function(group)`` for groups of slices, shared among threads."""
         slices = self.slices
         size = max(1, min(8, len(slices) // 16))
-        groups = [slices[start : start + size] for start in range(0, len(slices), size)]
-        n_threads = min(threads(self.n_jobs), len(groups)) if self._here and len(groups) > 1 else 1
-        if n_threads <= 1 or getattr(_thread, "ours", False):
-            return [function(group) for group in groups]
-        todo, results = deque(enumerate(groups)), [None] * len(groups)
-
-        def work() -> None:
-            while todo:
-                try:
-                    i, group = todo.popleft()
-                except IndexError:
-                    return
-                results[i] = function(group)
-
-        with one_blas_thread():
-            helpers = [_pool(n_threads - 1).submit(work) for _ in range(n_threads - 1)]
-            try:
-                work()
-            finally:
-                todo.clear()
-                running = [helper for helper in helpers if not helper.cancel()]
-                wait(running)
-        for helper in running:
-            helper.result()
-        return results
+        groups = [(slices[start : start + size],) for start in range(0, len(slices), size)]
+        if not self._here or len(groups) == 1 or threads(self.n_jobs) == 1:
+            return [function(*group) for group in groups]
+        return list(in_threads(function, groups, self.n_jobs))
 
     def sum(self, function: Callable[..., Any], stacks: Callable[..., Any] | None = None) -> Any:
         """Sum over blocks of ``function(X_block, *column_blocks)``, a tuple of arrays and numbers.

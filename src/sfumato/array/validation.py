@@ -88,41 +88,47 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
     )
 
 
-def check_weights(sample_weight: ArrayLike | None, X: Any, *, any_size: bool = False) -> Any:
-    """Checked weights (n,), nonnegative and finite, or None; their sum is finite unless
-    ``any_size``.
+def check_weights(
+    given: ArrayLike | None,
+    X: Any,
+    *,
+    any_size: bool = False,
+    positive: bool = False,
+    name: str = "sample_weight",
+    of: str = "objects",
+) -> Any:
+    """Checked weights (n,), nonnegative or ``positive`` and finite, or None; their sum is finite
+    unless ``any_size``.
     """
-    if sample_weight is None:
+    if given is None:
         return None
-    refuse_mask(sample_weight, "sample_weight")
+    refuse_mask(given, name)
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     try:
-        weights = np.asarray(to_numpy(sample_weight), dtype=np.float64)
+        weights = np.asarray(to_numpy(given), dtype=np.float64)
     except (ValueError, TypeError) as error:
-        raise type(error)(f"sample_weight must hold a number for every object: {error}") from error
+        raise type(error)(f"{name} must hold a number for each of the {of}: {error}") from error
     weights = weights if weights.ndim else np.full(n, float(weights))
     if weights.shape != (n,):
         raise ValueError(
-            f"sample_weight must hold one weight for each of the {n} objects, got shape "
-            f"{weights.shape}"
+            f"{name} must hold one weight for each of the {n} {of}, got shape {weights.shape}"
         )
     refused = np.flatnonzero(~np.isfinite(weights))
     if refused.size:
         raise ValueError(
-            f"sample_weight must hold finite numbers, got {weights[refused[0]]} for row "
-            f"{refused[0]}: give such objects weight 0, or leave them out"
+            f"{name} must hold finite numbers, got {weights[refused[0]]} for row {refused[0]}: "
+            f"give such {of} weight 0, or leave them out"
         )
     if not weights.any():
-        raise ValueError(
-            "sample_weight must have a positive sum, got all zeros: give at least one object weight"
-        )
-    if weights.min() < 0:
-        raise ValueError(f"sample_weight must be nonnegative, got a weight of {weights.min():g}")
+        raise ValueError(f"{name} must have a positive sum, got all zeros: give some {of} weight")
+    if (least := weights.min()) < 0 or (positive and least == 0):
+        kind = "positive" if positive else "nonnegative"
+        raise ValueError(f"{name} must be {kind}, got a weight of {least:g}")
     largest = float(weights.max())
     if not any_size and not 1e-150 <= largest <= 1e150 / n:
         raise ValueError(
-            f"sample_weight is too large or too small to be summed (largest {largest:g}): divide "
-            "it by its largest value"
+            f"{name} is too large or too small to be summed (largest {largest:g}): divide it by "
+            "its largest value"
         )
     return weights
 
@@ -309,38 +315,17 @@ def _address_space_left() -> int | None:
 def _cgroup_left(
     root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> list[int]:
-    """Bytes left by each memory cgroup (version 2, then 1) of this process and its parents."""
-    left_in_groups = []
-    for controller, limit, usage, cached in (
-        ("", "memory.max", "memory.current", "file"),
-        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache"),
-    ):
-        for folder in _cgroups(root / controller, own, controller):
-            try:
-                allowed = (folder / limit).read_text().strip()
-                if allowed != "max":
-                    used = int((folder / usage).read_text()) - _reclaimable(folder, cached)
-                    left_in_groups.append(int(allowed) - used)
-            except (OSError, ValueError):
-                continue
+    """Bytes left by each memory cgroup (version 2) of this process and its parents; inside a
+    container only the root is visible. Cached files do not count: the system gives them up.
+    """
+    left_in_groups, folder = [], root
+    with suppress(OSError, IndexError):
+        folder = root / own.read_text().split("0::/", 1)[1].splitlines()[0]
+    for group in (folder, *(above for above in folder.parents if above.is_relative_to(root))):
+        with suppress(OSError, ValueError):  # without a limit, it is "max"
+            allowed = int((group / "memory.max").read_text())
+            used = int((group / "memory.current").read_text())
+            lines = (group / "memory.stat").read_text().splitlines()
+            cached = {name: int(size) for name, size in map(str.split, lines)}
+            left_in_groups.append(allowed - used + cached.get("file", 0) - cached.get("shmem", 0))
     return left_in_groups
-
-
-def _cgroups(root: Path, own: Path, controller: str) -> list[Path]:
-    """The cgroup of this process and its parents; inside a container only the root is visible."""
-    try:
-        entries = [line.split(":", 2) for line in own.read_text().splitlines()]
-        path = next(entry[2] for entry in entries if controller in entry[1].split(","))
-    except (OSError, StopIteration, IndexError):
-        return [root]
-    folder = root / path.lstrip("/")
-    return [folder, *(above for above in folder.parents if above.is_relative_to(root))]
-
-
-def _reclaimable(folder: Path, name: str) -> int:
-    """Bytes of cached files, which the system gives up on demand."""
-    try:
-        found = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-    except OSError:
-        return 0
-    return int(found.get(name, 0)) - int(found.get("shmem" if name == "file" else "total_shmem", 0))

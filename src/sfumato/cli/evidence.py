@@ -8,7 +8,7 @@ import inspect
 import re
 import shlex
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +22,9 @@ from ..io.columns import NO_WORD, Column, encoded_names
 from ..io.columns import TUNING as READING
 from ..io.columns import encode as encode_columns
 from ..io.reading import quoted
-from ..numerics.missing import Marginal, Patterns
+from ..numerics.missing import Background, one_gaussian
+from .app import Request
 from .main import Terminal
-from .options import Request
 
 
 class Tuning(NamedTuple):
@@ -77,8 +77,10 @@ def on_one_scale(table: Table, request: Request, estimator: Estimator, terminal:
     notes = [*table.notes, *said]
     if any(column.name == table.id_column for column in table.fields or []):
         notes.insert(0, f"ids are taken from column '{table.id_column}'")
-    values, kept = scaled(table.values, scaling), scaling.kept()
-    return table._replace(values=values, original=table.values, scaling=kept, notes=tuple(notes))
+    # plain arrays, saved with the model
+    estimator._scaling = scaling._replace(joint=scaling.joint and scaling.joint._asdict())._asdict()
+    values = scaled(table.values, scaling)
+    return table._replace(values=values, original=table.values, notes=tuple(notes))
 
 
 def _as_they_are(table: Table, model: str) -> Table:
@@ -147,7 +149,7 @@ def roles_of_fitted(held: dict[str, Any], id_column: str | None) -> Roles:
     return Roles(id=id_column, keep=keep, mixed=True, reading=tuple(used), usual_id=usual)
 
 
-def as_fitted(table: Table, held: dict[str, Any], model: str, terminal: Terminal) -> Any:
+def as_fitted(table: Table, estimator: Estimator, model: str, terminal: Terminal) -> Any:
     """Values of new objects, on the scale of the fitted ones."""
     causes: dict[str, list[str]] = {}
     for column in table.fields or []:
@@ -155,9 +157,11 @@ def as_fitted(table: Table, held: dict[str, Any], model: str, terminal: Terminal
             causes.setdefault(column.note, []).append(f"'{plain(column.name, 40)}'")
     for note, names in causes.items():
         terminal.remark(f"warning: column{'s' * (len(names) > 1)} {_some(names)}: {note}")
-    table = _as_they_are(table, model)
-    scaling = restored(held, table.values.shape[1])
-    return table.values if scaling is None else scaled(table.values, scaling)
+    values = _as_they_are(table, model).values
+    if not hasattr(estimator, "_scaling"):  # of sfumato demo
+        return values
+    scaling = Scaling(**estimator._scaling)
+    return scaled(values, scaling._replace(joint=scaling.joint and Joint(**scaling.joint)))
 
 
 def prepare(
@@ -367,17 +371,7 @@ class Scaling(NamedTuple):
     center: np.ndarray
     scale: np.ndarray
     fill: np.ndarray | None = None
-    joint: Joint | None = None
-
-    def kept(self) -> dict[str, Any] | None:
-        """The scaling as saved in a summary; None if nothing is changed."""
-        if self.kind == "none" and self.fill is None:
-            return None
-        joint = None if self.joint is None else self.joint._asdict()
-        return {
-            name: part.tolist() if isinstance(part, np.ndarray) else part
-            for name, part in self._asdict().items()
-        } | {"joint": joint and {name: part.tolist() for name, part in joint.items()}}
+    joint: Any = None
 
 
 def rescale(
@@ -485,19 +479,13 @@ def joint_of(X: np.ndarray) -> Joint | None:
     n, p = X.shape
     if not 2 <= p <= TUNING.columns or n < TUNING.objects * p or not np.isnan(X).any():
         return None
-    from .. import GaussianMixture
-
     some = X[:: max(1, n // TUNING.rows)]
     some = some[~np.isnan(some).all(axis=1)]
     low, high = np.nanmin(some, axis=0), np.nanmax(some, axis=0)
     if not np.isfinite([low, high]).all() or (high <= low).any():
         return None
-    unit = np.nanstd(some, axis=0)
-    model = GaussianMixture(1, covariance_type="full", n_init=1, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(some / unit)
-    return Joint(model.means_[0] * unit, model.covariances_[0] * np.outer(unit, unit), low, high)
+    mean, unit, covariance = one_gaussian(some, None)
+    return Joint(mean, covariance * np.outer(unit, unit), low, high)
 
 
 def fill_in(X: np.ndarray, fill: np.ndarray, joint: Joint | None) -> np.ndarray:
@@ -509,9 +497,9 @@ def fill_in(X: np.ndarray, fill: np.ndarray, joint: Joint | None) -> np.ndarray:
     filled = np.where(absent, fill, X)
     if joint is None or not absent.any():
         return filled
-    # a small ridge, so that collinear columns can be solved
-    C = joint.covariance + 1e-6 * np.diag(np.diag(joint.covariance))
-    likely = Marginal.of(X, Patterns.of(X), joint.mean, C).expected()
+    unit = np.sqrt(np.diag(joint.covariance))
+    background = Background(unit, joint.covariance / np.outer(unit, unit))
+    likely = joint.mean + background.complete(X - joint.mean, np.eye(len(unit)))[0]
     some = absent & ~absent.all(axis=1, keepdims=True)
     return np.where(some, np.clip(likely, joint.low, joint.high), filled)
 
@@ -523,31 +511,3 @@ def scaled(values: Array, scaling: Scaling) -> Array:
     if scaling.kind != "none":
         values = (np.asarray(values, dtype=np.float64) - scaling.center) / scaling.scale
     return values
-
-
-def restored(held: Mapping[str, Any], n_columns: int) -> Scaling | None:
-    """The checked scaling kept in a result folder, or None."""
-    kept = held.get("scaling")
-    if kept is None:
-        return None
-    wrong = InputError("summary.json is damaged: 'scaling' does not fit its columns")
-
-    def part(parts: Mapping[str, Any], name: str) -> np.ndarray:
-        shape = (n_columns,) * (1 + (name == "covariance"))
-        found = np.asarray(parts.get(name), dtype=np.float64)
-        if found.shape != shape or not np.isfinite(found).all():
-            raise wrong
-        return found
-
-    try:
-        joint = kept.get("joint")
-        gaussian = None
-        if joint is not None:
-            gaussian = Joint(*(part(joint, name) for name in Joint._fields))
-        fill = None if kept.get("fill") is None else part(kept, "fill")
-        found = Scaling(kept["kind"], part(kept, "center"), part(kept, "scale"), fill, gaussian)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        raise wrong from None
-    if found.kind not in _SCALES:
-        raise wrong
-    return found

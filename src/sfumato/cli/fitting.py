@@ -31,9 +31,9 @@ from ..io.results import (
     write_memberships,
     write_result,
 )
+from .app import Request, check_model, first_choice, make, parse_clusters
 from .evidence import agreement_of_resamples, on_one_scale, prepare
 from .main import NotConvergedError, StoppedError, Terminal, damaged, finite, rescued
-from .options import Request, check_model, first_choice, make, parse_clusters
 
 
 def consensus(asked: Request, data: str, features: bool) -> None:
@@ -154,7 +154,7 @@ def fit_and_write(
             result = summarize(request, estimator, table, said, curve, time.monotonic() - began)
         if output is None:
             noise = has_noise(result.summary)
-            write_memberships(sys.stdout, result.memberships, result.ids, noise=noise)
+            write_memberships(sys.stdout, result.memberships, result.ids, noise)
         else:
             with output.folder() as folder, terminal.progress("writing") as advance:
                 write_result(folder, result, model=estimator, table=request.table, report=advance)

@@ -21,9 +21,9 @@ from ..memberships import sizes
 from ..report._page import answer, curve_of_model
 from ..selection import verdict
 from ..similarity import Factored
+from .app import Request, commands
 from .evidence import agreement_of_resamples, explained_by_one, with_class
 from .main import Terminal, finite
-from .options import Request, commands
 
 AGREEMENTS: dict[str, Any] = {
     name: getattr(metrics, name.lower().replace(" ", "_"))
@@ -102,7 +102,6 @@ def summarize(
             "class_column": request.class_column,
             "labels": table.label_names,
             "fields": None if table.fields is None else reading(table.fields),
-            "scaling": table.scaling,
             "notes": list(table.notes),
         },
         "versions": {"sfumato": __version__, "python": platform.python_version(), **libraries},

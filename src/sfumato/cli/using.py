@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,9 +28,9 @@ from ..io.results import (
 )
 from ..memberships import check_memberships
 from ..models import MODELS
+from .app import ALIASES
 from .evidence import advice, as_fitted, roles_of_fitted, set_aside
 from .main import Terminal, damaged
-from .options import ALIASES
 from .summary import agreement, write_report
 
 
@@ -50,10 +50,6 @@ def predict(
     ``reading`` holds the header, delimiter, encoding and sheet options.
     """
     terminal = Terminal(quiet=quiet)
-
-    def write(file: TextIO) -> None:
-        write_memberships(file, memberships, ids, noise=noise)
-
     claim = nullcontext() if str(out) == "-" else Output(out, check_file("--out"), force=force)
     with claim as output:
         summary = read_summary(model)
@@ -61,12 +57,12 @@ def predict(
         with terminal.progress("reading") as advance:
             table = read(data, roles, advance)
         memberships = _predicted(model, summary, table, clusters, terminal)
-        ids, noise = table.names, has_noise(summary)
+        written = memberships, table.names, has_noise(summary)
         if output is None:
-            write(sys.stdout)
+            write_memberships(sys.stdout, *written)
             return
         with output.file() as partial, text_file(partial) as file:
-            write(file)
+            write_memberships(file, *written)
     terminal.say(f"{len(memberships):,} objects: {out}")
 
 
@@ -78,14 +74,12 @@ def _predicted(
     terminal: Terminal,
 ) -> np.ndarray:
     """Memberships of new objects."""
-    held, names = summary["input"], summary["input"]["labels"]
+    names = summary["input"]["labels"]
     estimator = load(model / "model.skops")
-    if names is None:
-        values = as_fitted(table, held, summary["model"], terminal)
-    else:
-        values = _recode(table, names)
     level = {} if n_clusters is None else {"n_clusters": n_clusters}
     with terminal.heard(), damaged(f"{plain(model, 200)}: the model cannot be used"):
+        values = as_fitted(table, estimator, summary["model"], terminal) if names is None else None
+        values = _recode(table, names) if values is None else values
         found = np.asarray(estimator.predict_proba(values, **level))
     return check_memberships(found, "the memberships")
 
@@ -189,7 +183,7 @@ def report(result: Path, out: Path | None, title: str | None, force: bool) -> No
     Terminal().say(f"Report: {result / 'report.html' if out is None else out}")
 
 
-def inspect(file: str, as_json: bool, **reading: Any) -> None:
+def inspect_file(file: str, as_json: bool, **reading: Any) -> None:
     """Print what a data file, a result folder or a model file holds.
 
     ``reading`` holds the header, delimiter, encoding and sheet options.
@@ -240,7 +234,7 @@ def _data(file: str, roles: Roles) -> dict[str, Any]:
     return {**facts, "looks like": like, "sha256": table.digest}
 
 
-def models(as_json: bool) -> None:
+def list_models(as_json: bool) -> None:
     """Print a line for every model: name, input, and when to use it."""
     other = {name: f" ({alias})" for alias, name in ALIASES.items()}
     rows, held = [], {}

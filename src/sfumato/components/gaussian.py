@@ -450,9 +450,6 @@ class Gaussian(Component):
             return 2.0
         return 1.0 + 1.0 / d if volume == "V" else 0.0
 
-    def is_impossible(self, count: float) -> bool:
-        return self.prior is None and self.n_clusters * self._needed * (1.0 - 1e-6) > count
-
     def failure(self, state: State, count: float) -> str:
         if self.prior is not None:
             return ""
@@ -460,9 +457,6 @@ class Gaussian(Component):
         if not spikes.any():
             return ""
         return f"component {np.flatnonzero(spikes)[0]} of {self.n_clusters} collapsed"
-
-    def is_sound(self, state: State, count: float) -> bool:
-        return self.prior is not None or not self._collapsed(state, count).any()
 
     def _collapsed(self, state: State, count: float) -> np.ndarray:
         """Mask (k,) of components with too few objects or without width."""
@@ -480,9 +474,6 @@ class Gaussian(Component):
         if widths is None:
             widths = np.linalg.eigvalsh(state.covariances)
         return widths.min(axis=1) <= 1.5 * state.floor
-
-    def is_flat(self, state: State) -> bool:
-        return bool(self._flat(state).any())
 
     def _variances(self, state: State) -> np.ndarray | None:
         """Variances (k, d) along the axes; None for covariances with free axes."""

@@ -132,21 +132,9 @@ class Component(ABC):
     def n_parameters(self) -> int:
         """Number of free parameters."""
 
-    def is_impossible(self, count: float) -> bool:
-        """Whether this number of objects is too small for any result of a fit."""
-        return False
-
     def failure(self, state: State, count: float) -> str:
         """Why a state for ``count`` objects must not be chosen, or ""."""
         return ""
-
-    def is_sound(self, state: State, count: float) -> bool:
-        """Whether no cluster has collapsed."""
-        return not self.failure(state, count)
-
-    def is_flat(self, state: State) -> bool:
-        """Whether a cluster has no width in some direction, which no step can change."""
-        return False
 
     def has_small(self, state: State, count: float) -> bool:
         """Whether a cluster has so few objects that runs without such clusters are preferred."""
@@ -213,19 +201,16 @@ class Likelihood:
         objective = stats.objective + self.component.log_prior(state)
         return self.component.update(stats, state), objective
 
-    def run(self, state: State, max_iter: int, tol: float, *, sound: bool = False) -> loop.Run:
-        """Accelerated EM until a step gains less than ``tol`` per unit of weight. With ``sound``,
-        it stops as soon as a cluster has collapsed for good.
-        """
+    def run(self, state: State, max_iter: int, tol: float) -> loop.Run:
+        """Accelerated EM until a step gains less than ``tol`` per unit of weight."""
         # A smaller gain per object is only rounding.
         tol = max(tol, 2e-6 if "float32" in str(self.rows.dtype) else 1e-13)
         whole = self._whole
         if whole is not None:
             return loop.at_once(lambda: whole.run(state, max_iter, tol * self.total))
         pack, unpack = self.component.pack, self.component.unpack
-        lost = self.component.is_flat if sound else None
         limits = {"max_iter": max_iter, "tol": tol, "relative_to": self.total}
-        return climb(self.step, state, pack, unpack, larger=True, lost=lost, **limits)
+        return climb(self.step, state, pack, unpack, larger=True, **limits)
 
     def steps(self, state: State, n_steps: int) -> tuple[Any, float]:
         """The state after some plain EM steps, and the objective one step before the end."""

@@ -77,34 +77,28 @@ def iterate(
     tol: float,
     relative_to: float | np.ndarray | Callable[[Any], Any] | None = None,
     horizon: float = np.inf,
-    lost: Callable[[Any], bool] | None = None,
 ) -> Run:
     """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to``.
 
     ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the
     objective itself. With several runs, all minimised, a run is given up if at its present pace it
-    would not reach the best one within ``horizon`` steps. ``lost(state)``, called at every tenth
-    step, says whether a run can no longer win.
+    would not reach the best one within ``horizon`` steps.
     """
     report, keeper = _listener.get(), _keeper.get()
     history: list[Any] = []
     if keeper is not None:
         place, state, history = keeper.recall(state)
 
-    def done() -> bool:
-        if lost is not None and history and len(history) % 10 == 0 and lost(state):
-            return True
-        return _settled(history, tol, relative_to, horizon)
-
     with checkpoints(None):
-        while len(history) < max_iter and not done():
+        while len(history) < max_iter and not _settled(history, tol, relative_to, horizon):
             state, objective = step(state)
             history.append(np.asarray(objective, dtype=np.float64))
             if report is not None:
                 report(len(history), max_iter, float(history[-1].min()))
             if keeper is not None:
                 keeper.keep(place, state, history)
-    return Run(state, history[-1] if history else np.inf, np.asarray(history), len(history), done())
+    done = _settled(history, tol, relative_to, horizon)
+    return Run(state, history[-1] if history else np.inf, np.asarray(history), len(history), done)
 
 
 def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any], Any]) -> Run:
@@ -293,16 +287,11 @@ def climb(
     unpack: Callable[[np.ndarray, Any], Any] | None,
     *,
     larger: bool,
-    lost: Callable[[Any], bool] | None = None,
     **limits: Any,
 ) -> Run:
     """A run of ``iterate`` with squared extrapolation; a plain run if there is no ``pack``."""
     if pack is None or unpack is None:
-        return iterate(step, state, lost=lost, **limits)
-    run = iterate(
-        Squarem.accelerate(step, pack, unpack, larger=larger),
-        Squarem(state),
-        lost=None if lost is None else lambda state: lost(state.settled),
-        **limits,
-    )
+        return iterate(step, state, **limits)
+    accelerated = Squarem.accelerate(step, pack, unpack, larger=larger)
+    run = iterate(accelerated, Squarem(state), **limits)
     return run._replace(state=run.state.settled)

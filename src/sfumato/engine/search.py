@@ -12,8 +12,6 @@ by their posterior; cluster l is cut through its mean, across its longest axis o
 smallest kurtosis, along which it looks most like two:
 
     r_l' = r_l [v (x - mu_l) > 0],   r_j' = r_l [v (x - mu_l) <= 0],    then one M step
-
-Each half of this move alone gives a mixture of another size: ``fewer`` and ``more``.
 """
 
 from __future__ import annotations
@@ -42,11 +40,8 @@ class Effort(NamedTuple):
     """Effort of a search; changes affect the time more than the answers."""
 
     same: float = 1e-5  # difference of log-likelihoods per object below which optima count as equal
-    rounds: int = 3  # rounds in which clusters are dropped and others cut
     certified_objects: int = 500  # number of objects above which agreeing runs end the search
     agreeing: int = 3  # agreeing runs from different starts that certify an optimum
-    probes: int = 3  # starts tried after the first one and before all others
-    probe_steps: int = 5  # steps of a probe before it is compared with the best run
     lost: int = 4  # clusters that may be dropped, those least missed
     cut: int = 3  # clusters that may be cut, the widest
     most_axes: int = 48  # largest number of features for cutting clusters
@@ -54,18 +49,14 @@ class Effort(NamedTuple):
     # 1000, less than a thousandth of the best one's weight in an average. Runs that stop early are
     # off by a tenth of it.
     behind: float = 2.0 * float(np.log(1000.0))
-    # Share of the weight by which memberships may differ and still count as equal
-    same_memberships: float = 0.002
     donors: int = 2  # candidates whose memberships start the others of the same number
     search_starts: int = 4  # starts for every number if several shapes are tried
     search_steps: int = 6  # steps that the starts of a search make together
-    neighbours: int = 2  # runs that start from mixtures with one cluster more or fewer
     # Number of objects up to which every candidate converges to the full tolerance
     tight_objects: int = 500
+    finalists: int = 2  # runs from the results of other candidates that converge
     loose_tol: float = 1e-4  # gain per object at which candidates of larger searches stop
     polished: int = 3  # best candidates, which then continue to the full tolerance
-    # Difference to the best criterion below which candidates of one number are fitted again
-    close: float = 10.0
     growing: int = 3  # best candidates whose shapes are tried with more clusters
     tie: float = 1e-3  # criteria that differ by less are equal, so that rounding does not decide
 
@@ -81,7 +72,6 @@ class Limits(NamedTuple):
     tol: float
     n_short: int = 15
     finalists: int = 4
-    sound: bool = False  # whether runs end when a cluster has collapsed for good
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +161,7 @@ class Plan(NamedTuple):
 
     def limits(self, tol: float, finalists: int = 1) -> Limits:
         """Limits of a run of a search."""
-        return Limits(self.max_iter, tol, EFFORT.search_steps, finalists, sound=True)
+        return Limits(self.max_iter, tol, EFFORT.search_steps, finalists)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,11 +227,6 @@ class _Search:
             found.append(Problem(self.few.likelihood(one), self.sample, X, self.plan.fixed))
         return found
 
-    @property
-    def tight(self) -> bool:
-        """Whether every candidate should converge to the full tolerance."""
-        return self.few.count <= EFFORT.tight_objects and self.plan.thorough
-
     def fits(
         self, sizes: Sequence[int], shapes: Collection[str] = (), *, quick: bool = False
     ) -> list[Fit]:
@@ -250,12 +235,9 @@ class _Search:
         """
         problems = {k: self.problems(k, shapes) for k in dict.fromkeys(sizes)}
         if all(len(same) == 1 for same in problems.values()):
-            found = {k: [same[0].rate(self._alone(same[0]))] for k, same in problems.items()}
-        elif self.tight and not quick:
-            found = self._tight(problems)
-        else:
-            found = self._loose(problems)
-        return [fit for same in found.values() for fit in same]
+            return [problem.rate(self._alone(problem)) for (problem,) in problems.values()]
+        few = self.few.count <= EFFORT.tight_objects and self.plan.thorough
+        return self._several(problems, tight=few and not quick)
 
     def _alone(self, problem: Problem) -> loop.Run:
         """The best run of a single candidate; clusters are moved if the starts did not agree."""
@@ -280,103 +262,49 @@ class _Search:
         limits = self.plan.limits(tol)
         return [best_run(p.likelihood, p.states(R, plain=True), limits)[0] for p in problems]
 
-    def _donors(self, pairs: list[tuple[Problem, loop.Run]]) -> list[tuple[Problem, np.ndarray]]:
-        """Final memberships of the candidates, most likely first, without repetitions."""
+    def _donors(self, pairs: list[tuple[Problem, loop.Run]]) -> list[np.ndarray]:
+        """Final memberships of the most likely candidates."""
         if self.plan.fixed or pairs[0][0].component.n_clusters == 1:
             return []
         height = [p.likelihood.log_volume + merit(p.likelihood, *run[:2]) for p, run in pairs]
-        donors: list[tuple[Problem, np.ndarray]] = []
-        for i in np.argsort(height)[::-1]:
-            R = pairs[i][0].memberships(pairs[i][1].state)
-            if not any(_alike(R, other) for _, other in donors):
-                donors.append((pairs[i][0], R))
-        return donors
+        best = [pairs[i] for i in np.argsort(height)[::-1][: EFFORT.donors]]
+        return [problem.memberships(run.state) for problem, run in best]
 
     def _exchanged(
-        self,
-        problem: Problem,
-        donors: list[tuple[Problem, np.ndarray]],
-        tol: float,
-        own: loop.Run | None,
+        self, problem: Problem, donors: list[np.ndarray], tol: float, own: loop.Run | None = None
     ) -> loop.Run:
-        """The best run of a candidate, also started from memberships of the others."""
-        R = [groups for giver, groups in donors if giver is not problem][: EFFORT.donors]
-        if not R:
+        """The best run of a candidate, also started from memberships of others."""
+        if not donors:
             return self._from_groups([problem], tol)[0] if own is None else own
-        limits = self.plan.limits(tol)
-        return best_run(problem.likelihood, problem.states(np.stack(R)), limits, own)[0]
+        limits = self.plan.limits(tol, EFFORT.finalists)
+        return best_run(problem.likelihood, problem.states(np.stack(donors)), limits, own)[0]
 
-    def _tight(self, problems: dict[int, list[Problem]]) -> dict[int, list[Fit]]:
-        """Every candidate to the full tolerance, also started from its neighbours in the table."""
-        tol, runs = self.plan.tol, {}
-        for k, same in problems.items():
-            pairs = list(zip(same, self._from_groups(same, tol), strict=True))
-            donors = self._donors(pairs)
-            runs[k] = [self._exchanged(p, donors, tol, own) for p, own in pairs]
-        helped = not self.plan.fixed and self.plan.thorough
-        if helped:
-            self._compare_sizes(problems, runs)
-        found = {
-            k: [p.rate(run) for p, run in zip(same, runs[k], strict=True)]
-            for k, same in problems.items()
-        }
-        if helped and len(problems) == 1:
-            (k,) = problems
-            self._repeat_best(problems[k], found[k])
-        return found
-
-    def _compare_sizes(
-        self, problems: dict[int, list[Problem]], runs: dict[int, list[loop.Run]]
-    ) -> None:
-        """Start every candidate also from mixtures with one cluster more or less, in place."""
-        limits = self.plan.limits(self.plan.tol, EFFORT.neighbours)
-        for k in sorted(set(problems) - {1}):
-            moves = [(j, move) for j, move in ((k - 1, more), (k + 1, fewer)) if j in problems]
-            for t, problem in enumerate(problems[k]):
-                R = [
-                    groups
-                    for j, move in moves
-                    if j > 1 and t < len(problems[j])
-                    for groups in move(problems[j][t], runs[j][t].state)
-                ]
-                if R:
-                    states, run = problem.states(np.stack(R)), runs[k][t]
-                    runs[k][t] = best_run(problem.likelihood, states, limits, run)[0]
-
-    def _repeat_best(self, problems: list[Problem], fits: list[Fit]) -> None:
-        """Fit the best candidates of one number as if their shapes had been given, in place."""
-        values = np.array([fit.value(self.plan.criterion) for fit in fits])
-        if np.isnan(values).all():
-            return
-        for i in np.argsort(values, kind="stable")[: EFFORT.polished]:  # NaN comes last
-            if values[i] <= np.nanmin(values) + EFFORT.close:
-                again = problems[i].rate(self._alone(problems[i]))
-                if again.candidate.log_likelihood > fits[i].candidate.log_likelihood:
-                    fits[i] = again
-
-    def _loose(self, problems: dict[int, list[Problem]]) -> dict[int, list[Fit]]:
+    def _several(self, problems: dict[int, list[Problem]], *, tight: bool) -> list[Fit]:
         """Leading shapes from all starts; others from their results, unless they are ruled out.
+        With ``tight``, all shapes lead, and converge to the requested tolerance.
 
         A shape is ruled out if the likelihood of a freer one is too low for its number of
         parameters.
         """
-        tol, criterion = max(self.plan.tol, EFFORT.loose_tol), self.plan.criterion
+        criterion = self.plan.criterion
+        tol = self.plan.tol if tight else max(self.plan.tol, EFFORT.loose_tol)
         fits: dict[tuple[int, int], Fit] = {}
-        ends: dict[int, list[tuple[Problem, loop.Run]]] = {}
-        for k, same in problems.items():
-            able = [p for p in same if not p.component.is_impossible(p.likelihood.count)] or same
-            leading = [p for p in able if p.component.leads] or able[-1:]
-            ends[k] = list(zip(leading, self._from_groups(leading, tol), strict=True))
-            for p, run in ends[k]:
+        donors, ends = {}, {}
+        for k, same in sorted(problems.items()):
+            leading = same if tight else [p for p in same if p.component.leads] or same[-1:]
+            pairs = list(zip(leading, self._from_groups(leading, tol), strict=True))
+            donors[k], ends[k] = self._donors(pairs), [run for _, run in pairs]
+            for i, (p, run) in enumerate(pairs if tight else ()):
+                grown = more(problems[k - 1][i], ends[k - 1][i].state) if k - 1 in ends else ()
+                given = [] if self.plan.fixed else [*donors[k], *grown]
+                ends[k][i] = self._exchanged(p, given, tol, run)
+            for p, run in zip(leading, ends[k], strict=True):
                 fits[k, same.index(p)] = p.rate(run)
         best = dict.fromkeys({criterion, "bic"}, np.inf)  # averages use weights by BIC
         for fit in fits.values():
             _improve(best, fit)
         for k, same in problems.items():
-            donors = self._donors(ends[k])
-            for i in reversed(range(len(same))):
-                if (k, i) in fits:
-                    continue
+            for i in reversed([i for i in range(len(same)) if (k, i) not in fits]):
                 problem = same[i]
                 freer = [
                     fit
@@ -385,22 +313,34 @@ class _Search:
                 ]
                 ruled = ruled_out(problem.likelihood, freer, best, criterion)
                 if ruled is None:
-                    run = self._exchanged(problem, donors, tol, None)
-                    fits[k, i] = problem.rate(run)
+                    fits[k, i] = problem.rate(self._exchanged(problem, donors[k], tol))
                     _improve(best, fits[k, i])
                 else:
-                    gone = ends[k][0][1]._replace(objective=np.nan)
+                    gone = ends[k][0]._replace(objective=np.nan)
                     fits[k, i] = Fit(ruled, problem.likelihood, gone)
-        self._polish(fits)
-        return {k: [fits[k, i] for i in range(len(same))] for k, same in problems.items()}
+        if not tight or (len(problems) == 1 and not self.plan.fixed):
+            self._polish(problems, fits, tight)
+        return [fits[k, i] for k, same in problems.items() for i in range(len(same))]
 
-    def _polish(self, fits: dict[tuple[int, int], Fit]) -> None:
-        """Continue the best candidates to the requested tolerance, in place."""
+    def _polish(
+        self,
+        problems: dict[int, list[Problem]],
+        fits: dict[tuple[int, int], Fit],
+        tight: bool,
+    ) -> None:
+        """Continue the best candidates to the requested tolerance or, if that is reached, fit them
+        as if their shapes had been given; in place.
+        """
         values = {at: fits[at].value(self.plan.criterion) for at in sorted(fits)}
         order = sorted((value, at) for at, value in values.items() if np.isfinite(value))
-        for value, at in order[: EFFORT.polished]:
-            if value <= order[0][0] + EFFORT.behind:
-                fits[at] = _further(fits[at], fits[at].likelihood, self.plan)
+        for value, (k, i) in order[: EFFORT.polished]:
+            fit = fits[k, i]
+            if tight:
+                again = problems[k][i].rate(self._alone(problems[k][i]))
+                better = again.candidate.log_likelihood > fit.candidate.log_likelihood
+                fits[k, i] = again if better else fit
+            elif value <= order[0][0] + EFFORT.behind:
+                fits[k, i] = _further(fit, fit.likelihood, self.plan)
 
 
 def ruled_out(
@@ -412,23 +352,15 @@ def ruled_out(
     component = likelihood.component
     p, log_n = component.n_parameters(), float(np.log(likelihood.count))
     share = likelihood.count / likelihood.total
-    # A run to a component without width stops before its maximum, and rules nothing out.
-    ends = [
-        float(fit.run.objective)
-        for fit in freer
-        if np.isfinite(fit.run.objective) and not fit.likelihood.component.is_flat(fit.run.state)
-    ]
+    ends = [float(fit.run.objective) for fit in freer if np.isfinite(fit.run.objective)]
     highest = min(ends, default=np.inf)
     bounds = {by: -2.0 * highest * share + (2.0 if by == "aic" else log_n) * p for by in best}
-    if component.is_impossible(likelihood.count):
-        reason = "not fitted: so many clusters need more objects"
-    elif all(bounds[by] > best[by] + EFFORT.behind for by in best):
-        reason = (
-            f"not fitted: its {criterion.upper()} would be {bounds[criterion]:.1f} at least, too "
-            "high to be chosen"
-        )
-    else:
+    if any(bounds[by] <= best[by] + EFFORT.behind for by in best):
         return None
+    reason = (
+        f"not fitted: its {criterion.upper()} would be {bounds[criterion]:.1f} at least, too high "
+        "to be chosen"
+    )
     return ModelCandidate(component.setting, n_parameters=p, reason=reason)
 
 
@@ -497,13 +429,6 @@ def _further(fit: Fit, likelihood: Likelihood, plan: Plan) -> Fit:
     return Fit.of(likelihood, run, keep_order=plan.fixed)
 
 
-def _alike(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two weighted memberships (k, n) are equal up to the order of clusters."""
-    together = one @ other.T
-    best = np.abs(one - other[np.argmax(together, axis=1)])
-    return bool(best.sum() <= EFFORT.same_memberships * one.sum())
-
-
 def best_run(
     likelihood: Likelihood,
     states: Sequence[State],
@@ -514,35 +439,25 @@ def best_run(
 
     The first state always continues to convergence, unless there is an ``incumbent``.
     """
-    run = partial(likelihood.run, max_iter=limits.max_iter, tol=limits.tol, sound=limits.sound)
-    runs = [run(states[0])] if incumbent is None else []
-    left = list(states[1:]) if incumbent is None else list(states)
-    # A few starts often agree already; only if they do not, all others are tried. With few objects
-    # steps are cheap and optima many, so agreement proves nothing.
+    run = partial(likelihood.run, max_iter=limits.max_iter, tol=limits.tol)
+    runs = [run(states[0])] if incumbent is None else [incumbent]
+    left = states[1:] if incumbent is None else states
+    # With few objects steps are cheap and optima many, so agreement proves nothing.
     certify = incumbent is None and likelihood.count > EFFORT.certified_objects
     agreed = False
-    groups = (left[: EFFORT.probes], left[EFFORT.probes :]) if certify else (left,)
-    for i, group in enumerate(groups):
-        if not group or agreed:
-            continue
-        n_short = min(limits.n_short, EFFORT.probe_steps) if certify and not i else limits.n_short
-        for state in _short(likelihood, group, n_short)[: limits.finalists]:
+    for state in _short(likelihood, left, limits.n_short)[: limits.finalists]:
+        if not agreed:
             runs.append(run(state))
             agreed = certify and _agree(runs, EFFORT.same * likelihood.total)
-            if agreed:
-                break
-    runs = runs if incumbent is None else [incumbent, *runs]
-    if len(runs) == 1:
-        return runs[0], agreed
-    return min(runs, key=lambda run: _rank(likelihood, run)), agreed
+    return (min(runs, key=partial(_rank, likelihood)) if runs[1:] else runs[0]), agreed
 
 
 def _rank(likelihood: Likelihood, run: loop.Run) -> tuple[bool, bool, float]:
     """Sort key of runs: sound ones first, then those without small clusters, then by objective."""
     component, count = likelihood.component, likelihood.count
     value = -merit(likelihood, run.state, run.objective)
-    sound = component.is_sound(run.state, count)
-    return not sound, component.has_small(run.state, count), value
+    failed = bool(component.failure(run.state, count))
+    return failed, component.has_small(run.state, count), value
 
 
 def merit(likelihood: Likelihood, state: State, objective: float) -> float:
@@ -559,9 +474,9 @@ def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> lis
         value = -merit(likelihood, end, value)
         ranked.append((component.has_small(end, likelihood.count), value, i, end))
     ranked.sort(key=lambda one: one[:3])
-    different = [ranked[0]]
-    for one in ranked[1:]:
-        if not abs(different[-1][1] - one[1]) <= EFFORT.same * likelihood.total:
+    different: list[Any] = []
+    for one in ranked:
+        if not different or not abs(different[-1][1] - one[1]) <= EFFORT.same * likelihood.total:
             different.append(one)
     return [one[3] for one in different]
 
@@ -577,15 +492,13 @@ def moved_run(problem: Problem, best: loop.Run, limits: Limits) -> loop.Run:
     likelihood = problem.likelihood
     if problem.component.n_clusters < 2 or problem.sample.spaces[0].shape[1] > EFFORT.most_axes:
         return best
-    for _ in range(EFFORT.rounds):
+    while True:
         swaps = np.stack(list(_swaps(problem, best.state)))
-        states = problem.states(swaps, shrink=False)
-        moved, _ = best_run(likelihood, states, limits, best)
+        moved, _ = best_run(likelihood, problem.states(swaps, shrink=False), limits, best)
         gain = merit(likelihood, *moved[:2]) - merit(likelihood, *best[:2])
         if not gain > EFFORT.same * likelihood.total:
-            break
+            return best
         best = moved
-    return best
 
 
 def _swaps(problem: Problem, state: State) -> Iterator[np.ndarray]:
@@ -603,13 +516,6 @@ def _swaps(problem: Problem, state: State) -> Iterator[np.ndarray]:
                 halves[j] = np.where(side, 0.0, R[cut])
                 halves[cut] = np.where(side, R[cut], 0.0)
                 yield halves
-
-
-def fewer(problem: Problem, state: State) -> Iterator[np.ndarray]:
-    """Weighted memberships (k - 1, n) of mixtures without one of the least missed clusters."""
-    L, weights = problem.logits(state), problem.sample.weights
-    for j in least_missed(L, weights)[: EFFORT.cut]:
-        yield softmax_columns(np.delete(L, j, axis=0))[0] * weights
 
 
 def more(problem: Problem, state: State) -> Iterator[np.ndarray]:

@@ -74,7 +74,6 @@ class Table(NamedTuple):
     label_names: list[list[str]] | None = None  # for labelings: the label of each code, by column
     fields: list[Any] | None = None  # column types of the file (io.columns.Column)
     original: Any = None  # the values before scaling; None if they were not scaled
-    scaling: dict[str, Any] | None = None  # how they were scaled, as saved with a result
     notes: tuple[str, ...] = ()  # sentences that say what was done to the columns
 
     @property

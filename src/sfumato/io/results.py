@@ -248,7 +248,6 @@ _INPUT: dict[str, Any] = {
     "name sha256": (str,),
     "columns": (list,),
     "labels fields": (list, type(None)),
-    "scaling": (dict, type(None)),
 }
 _FIELD: dict[str, Any] = {"name kind": (str,), "used": (bool,), "categories": (list,)}
 
@@ -285,7 +284,7 @@ def write_result(
     else:
         noise = has_noise(result.summary)
         with text_file(folder / "memberships.csv") as file:
-            write_memberships(file, result.memberships, result.ids, report, noise=noise)
+            write_memberships(file, result.memberships, result.ids, noise, report)
     if result.levels is not None:
         _write_levels(folder / "levels.csv", result)
     summary, pictures = json.dumps(result.summary, indent=2), json.dumps(result.pictures)
@@ -318,9 +317,8 @@ def write_memberships(
     file: TextIO,
     memberships: np.ndarray,
     ids: Sequence[str],
-    report: Callable[[float], None] | None = None,
-    *,
     noise: bool = False,
+    report: Callable[[float], None] | None = None,
 ) -> None:
     """A line for every object: id, cluster, largest membership, and all of its memberships."""
     n, k = memberships.shape

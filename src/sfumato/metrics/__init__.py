@@ -1,17 +1,15 @@
 """Measures that compare or describe clusterings; both sides may be labels or memberships."""
 
 from ._sides import Estimate
-from .information import (
-    adjusted_mutual_information,
-    contingency_bayes_factor,
-    matched_accuracy,
-    normalized_mutual_information,
-)
-from .pairs import (
+from .agreement import (
     CalibrationCurve,
+    adjusted_mutual_information,
     adjusted_rand_index,
     brier_score,
     calibration_curve,
+    contingency_bayes_factor,
+    matched_accuracy,
+    normalized_mutual_information,
     pair_confusion,
     pair_f1,
     pair_precision,

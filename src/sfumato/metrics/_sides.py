@@ -9,19 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import wraps
+from inspect import cleandoc
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..array.arrays import to_numpy
-from ..array.docs import documented
+from ..array.docs import TEXTS
 from ..array.labels import encode
 from ..array.types import ArrayLike, RandomState
 from ..array.validation import as_generator, check_choice, check_weights, refuse_mask
 from ..memberships import check_memberships
 
 Side = Any
+_PARAMETERS = f"""\
+Parameters
+----------
+reference, clustering : labels of shape (n,) or memberships of shape (n, k)
+sample_weight : array of shape (n,), optional
+    A weight of w counts as w copies of the object; in measures of pairs, each pair of objects has
+    the product of its two weights.
+missing : {{"ignore", "cluster"}}
+    Labels of -1 mean that a clustering did not see the object. Such objects are left out, or
+    count as one more cluster.
+{TEXTS["bootstrap"]}"""
 
 
 class Estimate(NamedTuple):
@@ -141,7 +153,10 @@ def measure(
 def comparison(
     formula: Callable[[Side, Side, np.ndarray | None], float],
 ) -> Callable[..., float | Estimate]:
-    """A public measure of agreement, made from a formula of two sides and weights."""
+    """A public measure of agreement, made from a formula of two sides and weights.
+
+    Its docstring is that of the formula, with the shared parameters before the example.
+    """
 
     @wraps(formula, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
     def agreement(
@@ -158,7 +173,11 @@ def comparison(
         return measure(lambda w: formula(left, right, w), n, sample_weight, interval, random_state)
 
     del agreement.__wrapped__  # hide the parameters of the formula from inspect.signature
-    return documented(agreement)
+    if agreement.__doc__:  # no docstrings with ``python -OO``
+        said, example = cleandoc(agreement.__doc__).split("\n\n>>> ")
+        head = f"Examples\n--------\n>>> from sfumato.metrics import {agreement.__name__}\n>>> "
+        agreement.__doc__ = f"{said}\n\n{_PARAMETERS}\n\n{head}{example}\n"
+    return agreement
 
 
 def bootstrap_weights(

@@ -201,10 +201,11 @@ def fuzzy_silhouette(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean silhouette s_i (see ``silhouette``), weighted by margin_i^a of the memberships.
+    """Mean silhouette of the labels, weighted by margin_i^a of the memberships.
 
-    Distances are Euclidean, computed block by block: O(n^2 p) time, no n x n memory. Campello and
-    Hruschka (2006).
+    The silhouette of an object is s_i = (b_i - a_i) / max(a_i, b_i), where a_i is the mean distance
+    to its own cluster and b_i that to the nearest other one (Rousseeuw 1987, Campello and Hruschka
+    2006). Distances are Euclidean, computed block by block: O(n^2 p) time, no n x n memory.
     Between -1 and 1. For labels, equal to ``silhouette_score`` in scikit-learn.
 
     Parameters

@@ -4,9 +4,9 @@
             lambda_1 >= ... >= lambda_k
 
 by a block Krylov space with Rayleigh-Ritz, then Chebyshev filters. Every pass over W serves a whole
-block of vectors; a fixed start makes the answer reproducible. For sparse W with up to a few
-thousand objects, ARPACK is tried first. Random walks on one- or two-dimensional graphs mix slowly,
-but such graphs have sparse triangular factors, so the Krylov space of an inverse is used.
+block of vectors; a fixed start makes the answer reproducible. Random walks on one- or
+two-dimensional graphs mix slowly, but such graphs have sparse triangular factors, so the Krylov
+space of an inverse is used.
 
 From the rows z_i of an embedding to clusters with centers c_r, by weighted k-means:
 
@@ -25,14 +25,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import nullcontext
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
-from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.sparse.linalg import LinearOperator, splu
 
 from ..array.arrays import inplace, namespace, native, to_numpy
 from ..array.rows import one_blas_thread
@@ -45,8 +46,6 @@ from .operators import Scaled, as_dense, dtype_of, like
 DENSE = 4000  # most objects of a dense matrix for which LAPACK may take over
 DIRECT = 400  # largest number of objects for which all eigenvectors cost less than the iteration
 EXTRA = 10  # extra columns, which determine how fast the block converges
-
-
 T = TypeVar("T")
 
 
@@ -77,8 +76,8 @@ def leading_eigenvectors(
     A, place = _compact(A)
     # Thin blocks gain nothing from threads.
     with one_blas_thread() if sp.issparse(A) else nullcontext():
-        if start is None and 0 < largest < np.inf:
-            start = _inverted(A, k, largest, tol) if _narrow(A) else _lanczos(A, k, largest, tol)
+        if start is None and 0 < largest < np.inf and _narrow(A):
+            start = _inverted(A, k, largest, tol)
         values, X, residuals = _converge(A, k, dtype, tol, max_products, start)
     if residuals is None:
         return _direct(A, k)
@@ -179,33 +178,6 @@ def _inverted(A: Any, k: int, largest: float, tol: float) -> Any:
     return factors.solve(X).astype(A.dtype)
 
 
-def _lanczos(A: Any, k: int, largest: float, tol: float) -> Any:
-    """The leading vectors by ARPACK, for few objects; None if the block method is safer.
-
-    Single vectors take a tenth of the products, but may miss one of several equal eigenvalues. This
-    shows in random vectors, which are filtered together with those found.
-    """
-    n, rng = A.shape[0], np.random.default_rng(0)
-    if n > 3000 or A.dtype != np.float64 or connected_components(A, directed=False)[0] > 1:
-        return None
-    try:
-        values, V = eigsh(A, k + 1, which="LA", tol=0.5 * tol, v0=rng.standard_normal(n))
-    except ArpackError:
-        return None
-    order = np.argsort(-values)
-    V, (last, edge) = V[:, order], values[order[-2:]]
-    lowest = -max(1.0, largest)
-    stretch = np.arccosh(max(1 + 1e-7, 1 + 2 * (last - edge) / max(edge - lowest, 1e-7)))
-    degree = int(np.log(100 * np.sqrt(n)) / stretch) + 1  # makes a missed vector 50 times as long
-    if degree > 60:
-        return None
-    P = rng.standard_normal((n, 2))
-    P = _filter(A, P - V @ (V.T @ P), degree, lowest, edge)
-    P = np.linalg.qr(P - V @ (V.T @ P))[0]
-    missed = np.linalg.eigvalsh(P.T @ (A @ P))[-1] > edge
-    return None if missed else V
-
-
 def _degree(values: Any, residuals: Any, k: int, lowest: float, tol: float) -> int:
     """Degree of the filter that brings the k-th residual below ``tol``, if rounding allows it."""
     edge = float(values[-1])
@@ -299,22 +271,18 @@ def waited(function: Callable[..., T], *arguments: Any) -> T:
     """
     if threading.current_thread() is not threading.main_thread():
         return function(*arguments)
-    answer: list[T] = []
-    failure: list[BaseException] = []
+    answer: Future[T] = Future()
 
     def work() -> None:
         try:
-            answer.append(function(*arguments))
+            answer.set_result(function(*arguments))
         except BaseException as error:  # raised again below
-            failure.append(error)
+            answer.set_exception(error)
 
-    worker = threading.Thread(target=work, daemon=True)
-    worker.start()
-    while worker.is_alive():
-        worker.join(0.1)
-    if failure:
-        raise failure[0]
-    return answer[0]
+    threading.Thread(target=work, daemon=True).start()
+    while not answer.done():
+        wait([answer], 0.1)
+    return answer.result()
 
 
 def spectral_start(A: Similarity, k: int, rng: np.random.Generator, floor: float) -> np.ndarray:

@@ -36,7 +36,6 @@ from scipy.sparse.csgraph import connected_components
 from ..array.arrays import native, to_numpy
 from ..array.rows import Rows
 from ..array.types import Array, Weights
-from . import distances
 from .distances import Coordinates
 from .missing import Background, one_gaussian
 
@@ -154,86 +153,6 @@ def cut(tree: np.ndarray, n_clusters: int) -> np.ndarray:
     graph = sp.coo_array(links, shape=(2 * n, 2 * n))
     labels = connected_components(graph, directed=False)[1][:n]
     return np.unique(labels, return_inverse=True)[1].astype(np.int32)
-
-
-def best_move(
-    X: np.ndarray, weights: np.ndarray, labels: np.ndarray, k: int
-) -> tuple[float, np.ndarray, bool]:
-    """Gain of the best move of a partition (n,) into ``k`` groups, the resulting groups (n,), and
-    whether the partition is so clear that no other one need be tried.
-
-    A move merges two groups and cuts a third one: along its longest axis, along the axis of
-    smallest kurtosis, or into core and shell. The gain is in the log-likelihood of hard groups with
-    free covariances; infinite if groups are too small.
-
-    A partition is clear if every cut loses as much as a cut through a Gaussian, every merge loses,
-    and the best of both together loses more than EM could regain. A cut through the middle of a
-    Gaussian loses 0.5 log(1 - 2 / pi) + log 2 = 0.19 per object, with a standard deviation of 0.45
-    divided by the root of their number; a cut through a uniform cloud loses nothing. A merge of two
-    Gaussians 6 standard deviations apart loses 0.46; a merge of two halves of a cloud loses
-    nothing. The constants were set on Gaussian clusters in 2 to 16 dimensions.
-    """
-    d = X.shape[1]
-    share = (labels == np.arange(k)[:, None]) * weights
-    mass = share.sum(axis=1)
-    if mass.min() < 2 * (d + 1):
-        return np.inf, labels, False
-    Z = distances.features(X.T, "full")
-    sums = share @ Z.T
-    sides = _cuts(X, weights, labels, sums)
-    halves = (share * sides[:, None, :]).reshape(len(sides) * k, -1) @ Z.T
-    i, j = np.triu_indices(k, 1)
-    every = [sums, halves, np.tile(sums, (len(sides), 1)) - halves, sums[i] + sums[j]]
-    heights = _heights(np.concatenate(every), d)
-    if not np.isfinite(heights).all():
-        return np.inf, labels, False
-    own, one, other, both = np.split(heights, np.cumsum([len(part) for part in every[:-1]]))
-    gains = (one + other).reshape(-1, k) - own
-    losses = own[i] + own[j] - both
-    kind, cut = np.unravel_index(np.argmax(gains), gains.shape)
-    least = int(np.argmin(np.where((i == cut) | (j == cut), np.inf, losses)))
-    moved = np.where(labels == j[least], i[least], labels)
-    moved[(labels == cut) & sides[kind]] = j[least]
-    gain = max(float(gains.max()), 0.0) - float(losses.min())
-    free = (d + 1) * (d + 2) / 2  # parameters of a group
-    whole = (gains < free - 0.19 * mass + 1.35 * np.sqrt(mass)).all()
-    apart = (losses > free + 0.2 * np.minimum(mass[i], mass[j])).all()
-    return gain, moved, bool(whole and apart and gain < -0.75 * free)
-
-
-def _cuts(X: np.ndarray, weights: np.ndarray, labels: np.ndarray, sums: np.ndarray) -> np.ndarray:
-    """Side (3, n) of its group on which every object lies: for two axes, and for the shell."""
-    _, means, scatter = _shapes(sums, X.shape[1])
-    sides = np.empty((3, len(X)), dtype=bool)
-    for j, (values, axes) in enumerate(zip(*np.linalg.eigh(scatter), strict=True)):
-        rows = np.flatnonzero(labels == j)
-        projected = (X[rows] - means[j]) @ axes
-        squares = projected * projected
-        along = np.maximum(weights[rows] @ squares, 1e-100)
-        flattest = np.argmin((weights[rows] @ (squares * squares)) / along**2)
-        radius = squares @ (1.0 / np.maximum(values, 1e-100))
-        sides[0, rows] = projected[:, -1] > 0.0
-        sides[1, rows] = projected[:, flattest] > 0.0
-        sides[2, rows] = radius > np.median(radius)
-    return sides
-
-
-def _heights(sums: np.ndarray, d: int) -> np.ndarray:
-    """Contributions of groups to the log-likelihood, from their sums of z(x); infinite without
-    width.
-    """
-    mass, _, scatter = _shapes(sums, d)
-    sign, log_det = np.linalg.slogdet(scatter)
-    narrow = (sign <= 0.0) | (mass <= d)
-    return mass * np.log(mass) - 0.5 * mass * np.where(narrow, -np.inf, log_det)
-
-
-def _shapes(sums: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Masses, means and covariances of groups, from their sums of z(x)."""
-    mass, first, second = distances.moments(sums, d, "full")
-    mass = np.maximum(mass, np.finfo(float).tiny)
-    means = first / mass[:, None]
-    return mass, means, second / mass[:, None, None] - means[:, :, None] * means[:, None, :]
 
 
 @dataclass(frozen=True, eq=False)

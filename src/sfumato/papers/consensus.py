@@ -8,26 +8,17 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.preprocessing import scale
 
-from .. import datasets
 from ..metrics import matched_accuracy
 from ..models.consensus.ensemble import ClusteringEnsemble
 from ..models.consensus.estimator import EvidenceAccumulation
-from .shelf import Outcome, ResultTable, Shelf, mean_and_deviation
+from .shelf import Loaded, Outcome, ResultTable, Shelf, included, mean_and_deviation
 
 METHODS = ("cluster-kernel", "coassociation", "single", "average", "complete")
-
-
-class Evidence(NamedTuple):
-    """A data set with known classes."""
-
-    name: str
-    X: np.ndarray
-    labels: np.ndarray
 
 
 def simulated_image(random_state: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -51,20 +42,17 @@ def simulated_image(random_state: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(shapes) + spread * rng.normal(size=(len(labels), 2)), labels
 
 
-def evidence(shelf: Shelf) -> list[Evidence]:
-    """Data sets of scikit-learn, a simulated image, and those found on the shelf."""
-    wine, tumours = datasets.load_wine(), datasets.load_breast_cancer()
-    found = [
-        Evidence("iris", *datasets.load_iris()),
-        Evidence("wine", scale(wine.X), wine.labels),
-        Evidence("breast cancer (diagnostic)", scale(tumours.X), tumours.labels),
-        Evidence("digits", *datasets.load_digits()),
-        Evidence("image-complex (simulated)", *simulated_image()),
-    ]
-    for name in ("house votes", "yeast cell cycle", "breast cancer"):
-        loaded = shelf.find(name)
-        found += [] if loaded is None else [Evidence(name, *loaded)]
-    return found
+def evidence(shelf: Shelf) -> dict[str, Loaded]:
+    """Data sets of scikit-learn, a simulated image, and those found on the shelf, by name."""
+    wine, tumours = included("wine"), included("breast_cancer")
+    others = ("house votes", "yeast cell cycle", "breast cancer")
+    return {
+        "iris": included("iris"),
+        "wine": Loaded(scale(wine.X), wine.labels),
+        "breast cancer (diagnostic)": Loaded(scale(tumours.X), tumours.labels),
+        "digits": included("digits"),
+        "image-complex (simulated)": Loaded(*simulated_image()),
+    } | {name: loaded for name in others if (loaded := shelf.find(name)) is not None}
 
 
 def table(
@@ -76,12 +64,11 @@ def table(
 ) -> Outcome:
     """Matched accuracy of every consensus on every ensemble, and how often ours is best."""
     cells = {}
-    for item in evidence(shelf):
-        shelf.say(f"working on {item.name}")
+    for title, item in evidence(shelf).items():
+        shelf.say(f"working on {title}")
         for name in ensembles:
-            cells[item.name, name] = np.array(
-                [_scores(item, name, n_members, seed) for seed in range(n_seeds)]
-            )
+            scores = [_scores(item, name, n_members, seed) for seed in range(n_seeds)]
+            cells[title, name] = np.array(scores)
     rows = [
         (*key, *(mean_and_deviation(values[:, column]) for column in range(len(METHODS))))
         for key, values in cells.items()
@@ -116,7 +103,7 @@ def _share(ours: np.ndarray, best: np.ndarray) -> str:
     )
 
 
-def _scores(item: Evidence, ensemble: str, n_members: int, seed: int) -> list[float]:
+def _scores(item: Loaded, ensemble: str, n_members: int, seed: int) -> list[float]:
     """Accuracy of every method on one ensemble."""
     k = len(np.unique(item.labels))
     numbers = (k, max(k + 1, math.isqrt(len(item.X))))

@@ -12,11 +12,10 @@ from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
-from .. import datasets
 from ..array.types import Array
 from ..models.discriminative.estimator import DiscriminativeClustering
 from ..numerics.contingency import log_posterior, mutual_information
-from .shelf import Outcome, ResultTable, Shelf, mean_and_deviation
+from .shelf import Loaded, Outcome, ResultTable, Shelf, included, mean_and_deviation
 
 
 def simulated_vehicle(random_state: int = 0, n: int = 846) -> tuple[np.ndarray, np.ndarray]:
@@ -33,15 +32,15 @@ def simulated_vehicle(random_state: int = 0, n: int = 846) -> tuple[np.ndarray, 
     return silhouettes[c, kind] + rng.normal(size=(n, 18)) + rng.normal(size=(n, 3)) @ loadings, c
 
 
-def data_sets(shelf: Shelf) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def data_sets(shelf: Shelf) -> dict[str, Loaded]:
     """Features and classes by name; the vehicle data are simulated if the shelf has none."""
     vehicle = shelf.find("vehicle")
     name = "vehicle (simulated)" if vehicle is None else "vehicle"
     return {
-        "digits": datasets.load_digits(),
-        "wine": datasets.load_wine(),
-        "breast cancer (diagnostic)": datasets.load_breast_cancer(),
-        name: simulated_vehicle() if vehicle is None else vehicle,
+        "digits": included("digits"),
+        "wine": included("wine"),
+        "breast cancer (diagnostic)": included("breast_cancer"),
+        name: vehicle or Loaded(*simulated_vehicle()),
     }
 
 

@@ -19,9 +19,21 @@ from typing import Any, NamedTuple
 from urllib.error import HTTPError
 
 import numpy as np
+import sklearn.datasets
 
 from ..array.labels import encode
-from ..datasets import Loaded
+
+
+class Loaded(NamedTuple):
+    """A real data set: features (n, p) and known classes (n,)."""
+
+    X: np.ndarray
+    labels: np.ndarray
+
+
+def included(name: str) -> Loaded:
+    """A data set of scikit-learn."""
+    return Loaded(*getattr(sklearn.datasets, f"load_{name}")(return_X_y=True))
 
 
 class ResultTable(NamedTuple):
@@ -208,13 +220,10 @@ def _read(path: Path, source: Source) -> tuple[np.ndarray, np.ndarray]:
 
 def _fetch(source: Source) -> tuple[np.ndarray, np.ndarray]:
     """Features and classes from OpenML; category names are replaced by codes."""
-    from sklearn.datasets import fetch_openml
-
+    form: Any = {"as_frame": False, "parser": "liac-arff", "n_retries": 1, "delay": 0.5}
     # Timeout of one connection; scikit-learn makes four attempts.
     with _patience(seconds=5.0), warnings.catch_warnings(action="ignore"):
-        sent = fetch_openml(
-            data_id=source.openml, as_frame=False, parser="liac-arff", n_retries=1, delay=0.5
-        )
+        sent = sklearn.datasets.fetch_openml(data_id=source.openml, **form)
     name, shape = sent.details["name"], np.shape(sent.data)
     if name != source.title or shape != source.shape:
         raise ValueError(f"{name!r} of shape {shape}, not {source.shape}")

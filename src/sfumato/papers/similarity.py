@@ -23,7 +23,7 @@ from ..models.pairwise.estimator import PairwiseProbabilisticClustering
 from ..models.spectral import SpectralClustering
 from ..numerics import simplex
 from ..similarity import cluster_kernel, doubly_stochastic, gaussian, self_tuning
-from .shelf import Outcome, ResultTable, Shelf, mean_and_deviation
+from .shelf import Outcome, ResultTable, Shelf, included, mean_and_deviation
 
 PUBLISHED = {  # Baum-Eagon, completely positive, normalized cuts, Ng-Jordan-Weiss
     "S-Block": (".995±.013", ".556±.143", "1.000±.000", ".596±.010"),
@@ -51,7 +51,7 @@ class Evidence(NamedTuple):
 def evidence(shelf: Shelf) -> Iterator[Evidence]:
     """S-Block (or a simulated one), Iris, Digits, and the data sets on the shelf."""
     yield _s_block(shelf)
-    iris, digits = datasets.load_iris(), datasets.load_digits()
+    iris, digits = included("iris"), included("digits")
     yield Evidence("Iris", gaussian(iris.X, bandwidth=0.5), iris.labels, "exp(-d^2 / (2 * 0.5^2))")
     D = cdist(digits.X[:1000], digits.X[:1000], "sqeuclidean")
     made = "first 1000, exp(-d^2 / q), q the 1% quantile of d^2"

@@ -21,7 +21,7 @@ from ..metrics import matched_accuracy
 from ..models.spectral import SpectralClustering
 from ..similarity import cluster_kernel, gaussian, knn, learn_scales, self_tuning
 from ..similarity.learn import spectral_cost
-from .shelf import Outcome, ResultTable, Shelf, mean_and_deviation
+from .shelf import Outcome, ResultTable, Shelf, included, mean_and_deviation
 from .similarity import announced, fitted, origins
 
 
@@ -100,7 +100,7 @@ def _accuracy(X: np.ndarray, y: np.ndarray, k: int, scales: np.ndarray | float) 
 def cluster_kernel_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     """Accuracy on the unlabelled objects, by kernel and number of labels per class."""
     rows, notes = [], []
-    digits, moons = datasets.load_digits(), datasets.make_moons(400, noise=0.08, random_state=0)
+    digits, moons = included("digits"), datasets.make_moons(400, noise=0.08, random_state=0)
     data = ("Digits", digits.X[:900], digits.labels[:900]), ("Moons", moons.evidence, moons.labels)
     for name, X, y in data:
         k = len(np.unique(y))

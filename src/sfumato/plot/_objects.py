@@ -240,9 +240,9 @@ def uncertainty(
 def levels(model: Any, *, ax: Axes | None = None) -> Any:
     """Clusters of a model from coarse to fine, each as wide as its share of the objects.
 
-    Branches divide where clusters do. Memberships at one level are sums of those at finer levels,
-    and so are the widths. Bold numbers mark the levels worth looking at, with their scores; an
-    arrow marks the number of clusters of the fit.
+    Branches divide where clusters do, and have the colours of the clusters of the fit. Memberships
+    at one level are sums of those at finer levels, and so are the widths. Bold numbers mark the
+    levels worth looking at, with their scores; an arrow marks the number of clusters of the fit.
 
     Parameters
     ----------
@@ -270,13 +270,12 @@ def levels(model: Any, *, ax: Axes | None = None) -> Any:
     # At every level, clusters are drawn in the order of their coarser ones.
     order = np.lexsort([level.parents for level in reversed(found)])
     own = next(level for level in found if level.n_clusters == model.n_clusters_)
-    colours = _colours(np.array(own.parents), order)
+    colours = palette(model.n_clusters_)[np.array(own.parents)]
     rows = [_row(np.array(level.parents), share, order, gap) for level in found]
     for y, (level, row) in enumerate(zip(found, rows, strict=True)):
-        mixed = _mixed(np.array(level.parents), colours, share)
-        ax.barh(y, share, left=row, height=0.24, color=mixed, linewidth=0)
+        ax.barh(y, share, left=row, height=0.24, color=colours, linewidth=0)
         if y > 0:
-            _branches(ax, y, rows[y - 1], row, mixed, share)
+            _branches(ax, y, rows[y - 1], row, colours, share)
         _mark(ax, y, level, level is own)
     ax.set_xlim(rows[-1].min() - gap, 1.0 - rows[-1].min() + gap)
     ax.set_ylim(len(found) - 0.4, -0.6)
@@ -295,23 +294,6 @@ def _row(parents: np.ndarray, share: np.ndarray, order: np.ndarray, gap: float) 
     edges = np.empty(len(order))
     edges[order] = left - gap * gaps[-1] / 2
     return edges
-
-
-def _colours(own: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Colours of the finest clusters: shades of the colour of their cluster in the answer."""
-    base, colours = palette(int(own.max()) + 1), np.empty((len(own), 3))
-    for cluster, colour in enumerate(base):
-        parts = [s for s in order if own[s] == cluster]
-        light = np.linspace(0.12, 0.62, len(parts)) if len(parts) > 1 else np.zeros(1)
-        colours[parts] = colour + light[:, None] * (1.0 - colour)
-    return colours
-
-
-def _mixed(parents: np.ndarray, colours: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Colours of the finest clusters at a coarser level: means over the clusters merged there."""
-    total = np.bincount(parents, share)
-    sums = [np.bincount(parents, share * channel) for channel in colours.T]
-    return (np.stack(sums, axis=1) / np.where(total > 0, total, 1.0)[:, None])[parents]
 
 
 def _branches(

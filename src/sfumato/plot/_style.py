@@ -17,6 +17,7 @@ from ..array.text import plain
 from ..array.types import ArrayLike, Similarity
 from ..array.validation import check_number, check_weights
 from ..memberships import check_memberships
+from ..metrics._sides import as_side, overlap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -241,19 +242,13 @@ def _crossed(
     labels: ArrayLike, clusters: ArrayLike, sample_weight: ArrayLike | None
 ) -> tuple[list[str], np.ndarray]:
     """Names of the classes, and the sums of their objects' memberships in every cluster."""
-    kinds, codes = np.unique(np.asarray(labels), return_inverse=True)
-    U = to_numpy(clusters)
-    if U.ndim == 1:
-        U = np.eye(len(np.unique(U)))[np.unique(U, return_inverse=True)[1]]
-    U = as_memberships(U)
-    if codes.shape != (len(U),):
-        raise ValueError(
-            f"labels must hold one label for each of {len(U)} objects, got {codes.shape}"
-        )
-    table = np.zeros((len(kinds), U.shape[1]))
-    weights = check_weights(sample_weight, U)
-    np.add.at(table, codes, U if weights is None else weights[:, None] * U)
-    return [str(kind) for kind in kinds], table
+    left, right = as_side(labels, "labels"), as_side(clusters, "memberships")
+    n = right.shape[0]
+    if left.shape[0] != n:
+        raise ValueError(f"labels must hold one label for each of {n} objects, got {left.shape[0]}")
+    table = overlap(left, right, check_weights(sample_weight, left))
+    kinds = [str(kind) for kind in np.unique(np.asarray(labels))]
+    return kinds, table.toarray() if sp.issparse(table) else table
 
 
 @documented

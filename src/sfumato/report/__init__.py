@@ -23,9 +23,16 @@ from ..io.columns import encode, encoded_names
 from ..io.output import whole_file
 from ..memberships import check_memberships
 from ..selection import verdict as judge
-from ._description import describe, level_names, levels_of, plane
+from ._description import (
+    ColumnProfile,
+    as_columns,
+    describe,
+    level_names,
+    levels_of,
+    plane,
+    profiles,
+)
 from ._page import Facts, answer, doubtful, facts_of, fill, live_data, overview, pictures, trust
-from ._profiles import ColumnProfile, as_columns, profiles
 
 __all__ = ["ColumnProfile", "Facts", "describe", "plane", "profiles", "render", "write"]
 

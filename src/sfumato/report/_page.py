@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.resources import files
 from io import BytesIO
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +22,7 @@ from ..memberships import margin, sizes
 from ..plot import palette
 from ..plot._style import heat_map
 from ..selection.choose import Choice
-from ._description import borderline, typical
-from ._profiles import shown_mean
+from ._description import borderline, shown_mean, typical
 
 _SURE, _SHARED = 0.9, 0.2  # largest membership of a certain object; margin of a shared one
 
@@ -273,7 +273,7 @@ def trust(U: np.ndarray, facts: Facts) -> dict[str, Any]:
     }
 
 
-# Colours of paper, ink and lines, used for nothing else in a picture.
+# Colours of paper, ink and lines (as in report.mplstyle), used for nothing else in a picture.
 _LIGHT = ("#fdfeff", "#1d2530", "#8a94a3")
 _DARK = ("#1a2029", "#e4e8ee", "#76808f")
 
@@ -360,25 +360,9 @@ def _svg(draw: Callable[[Any], Any], height: float) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 
-    paper, ink, line = _LIGHT
-    style: dict[Any, Any] = {
-        "axes.facecolor": paper,
-        "axes.edgecolor": line,
-        "axes.labelcolor": ink,
-        "axes.titlecolor": ink,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "text.color": ink,
-        "font.size": 10,
-        "svg.hashsalt": "sfumato",
-        "savefig.facecolor": paper,
-    }
-    for axis in "xy":
-        style |= {f"{axis}tick.color": line, f"{axis}tick.labelcolor": ink}
-    default: dict[Any, Any] = {
-        key: value for key, value in matplotlib.rcParamsDefault.items() if key != "backend"
-    }
-    with matplotlib.rc_context({**default, **style}), warnings.catch_warnings():
+    found = matplotlib.rc_params_from_file(Path(__file__).with_name("report.mplstyle"))
+    style: Any = {key: value for key, value in found.items() if key != "backend"}
+    with matplotlib.rc_context(style), warnings.catch_warnings():
         # glyphs that the font lacks are drawn as boxes
         warnings.simplefilter("ignore", UserWarning)
         figure = Figure(figsize=(5.2, height), layout="constrained")

@@ -8,13 +8,12 @@ import numpy as np
 
 from ..array.arrays import namespace
 from ..array.types import Array, ArrayLike
-from ..array.validation import check_choice, check_number
+from ..array.validation import check_choice, check_number, check_weights
 from ..array.warn import warn
 from ..data.matrices import check_rows, check_similarity
 from ..numerics.distances import unit_rows
 from ..numerics.eigen import Spectrum, leading_eigenvectors
 from ..numerics.operators import Factored, dtype_of, normalized_operator, positive_degrees
-from .graphs import known_weights
 
 
 class ClusterKernel(Factored):
@@ -109,7 +108,7 @@ def cluster_kernel(
     check_number(power, "power", low=0, strict=True)
     K = check_similarity(K, "K", signed=True)
     n = K.shape[0]
-    weights = None if sample_weight is None else known_weights(sample_weight, n, zeros=True)
+    weights = check_weights(sample_weight, K, any_size=True)
     if weights is not None and weights.max() > 1e100:  # only the ratios of weights matter
         weights = weights / weights.max()
     degree = positive_degrees(K, weights, "K")

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 from ..array.arrays import namespace
 from ..array.labels import as_labels, check_labelings
 from ..array.types import Array, ArrayLike
-from ..array.validation import reserve
+from ..array.validation import check_weights, reserve
 from ..numerics import label_table as kernel
 
 
@@ -201,28 +201,8 @@ def check_partition_weight(
     partition_weight: ArrayLike | None, n_partitions: int
 ) -> np.ndarray | None:
     """Checked weights, one per partition: nonnegative, finite, not all zero."""
-    if partition_weight is None:
-        return None
-    try:
-        weights = np.asarray(partition_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"partition_weight must hold numbers: {error}") from error
-    if weights.shape != (n_partitions,):
-        raise ValueError(
-            f"partition_weight must have one entry for each of the {n_partitions} partitions, got "
-            f"shape {weights.shape}"
-        )
-    if not np.isfinite(weights).all() or weights.min() < 0 or weights.max() <= 0:
-        raise ValueError(
-            "partition_weight must be finite and nonnegative with a positive sum: give 0 to "
-            "partitions that should not count"
-        )
-    if not 1e-100 < weights.max() < 1e100:
-        raise ValueError(
-            "partition_weight must have its largest weight between 1e-100 and 1e100, got "
-            f"{weights.max():g}: divide by it"
-        )
-    return weights
+    named: Any = {"name": "partition_weight", "of": "partitions"}
+    return check_weights(partition_weight, range(n_partitions), **named)
 
 
 def _representatives(codes: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
 
 from ..array.arrays import namespace, to_numpy
 from ..array.types import Array, ArrayLike, Similarity, Weights
@@ -99,29 +98,6 @@ def _conjugate_gradients(dual: Dual, b: Array, max_iter: int = 200) -> Any:
         rz, previous = float(xp.sum(r * z)), rz
         p = z + (rz / previous) * p
     return v if bool(xp.any(v != 0)) else weight * b
-
-
-def without_support(K: Any) -> np.ndarray:
-    """Objects with a similarity that no doubly stochastic matrix of the same pattern can have.
-
-    A perfect matching turns the pattern into a directed graph; every link must be inside a strong
-    component of it.
-    """
-    if (K.diagonal() > 0).all():
-        return np.empty(0, dtype=np.intp)
-    pattern = sp.csr_array(K)
-    pattern.eliminate_zeros()
-    n = pattern.shape[0]
-    column_of = maximum_bipartite_matching(pattern, perm_type="column")
-    if (column_of < 0).any():
-        return np.flatnonzero(column_of < 0)
-    row_of = np.empty(n, dtype=np.intp)
-    row_of[column_of] = np.arange(n)
-    links = pattern.tocoo()
-    entries = np.ones(links.nnz, dtype=np.int8), (links.row, row_of[links.col])
-    matched = sp.csr_array(entries, shape=(n, n))
-    component = connected_components(matched, directed=True, connection="strong")[1]
-    return np.unique(links.row[component[links.row] != component[row_of[links.col]]])
 
 
 class DoublyStochastic(Scaled):
@@ -215,9 +191,6 @@ def _scale(
     xp = namespace(degree)
     v = 1.0 if weights is None else xp.asarray(weights, dtype=degree.dtype)
     _refuse(np.flatnonzero(to_numpy(degree) <= 0), "have no similarity to any object")
-    if isinstance(W, np.ndarray) or sp.issparse(W):
-        why = "have a similarity that no doubly stochastic matrix can share (no total support)"
-        _refuse(without_support(W), why)
     z, before = v * degree**-0.5, np.inf
     for _ in range(max_iter):
         error = xp.abs(z / v * (W @ z) - 1)

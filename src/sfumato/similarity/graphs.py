@@ -17,7 +17,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array
 
 from ..array.types import Array, ArrayLike
-from ..array.validation import check_number, refuse_overflow, reserve
+from ..array.validation import check_number, check_weights, refuse_overflow, reserve
 from ..array.warn import warn
 from ..data.features import refuse_empty_columns
 from ..numerics.distances import unit_rows
@@ -149,7 +149,8 @@ def knn(
     X, Y = _features(X, Y, missing=True)
     known = X if Y is None else Y
     n_neighbors = check_number(n_neighbors, "n_neighbors", low=1, integer=True)
-    weights = known_weights(sample_weight, known.shape[0])
+    weights = check_weights(sample_weight, known, positive=True)
+    weights = np.ones(known.shape[0]) if weights is None else weights
     finder = finder_of(known, X, metric)
     if Y is None:
         graph = shares(*reach(finder, None, n_neighbors, weights), n_neighbors, weights, known)
@@ -266,7 +267,7 @@ def neighbor_distances(
 ) -> np.ndarray:
     """Distance (n,) to the n-th neighbour; objects are not their own neighbours, but copies are."""
     n = known.shape[0]
-    weights = None if weights is None else known_weights(weights, n)
+    weights = check_weights(weights, known, positive=True)
     if n == 1 and queries is None:
         return np.ones(1)
     finder = finder_of(known, known, "euclidean")
@@ -277,25 +278,6 @@ def neighbor_distances(
     mass = n_neighbors + (queries is None)
     distance, index = reach(finder, queries, mass, weights)
     return _distance_at(distance, index, mass, weights)
-
-
-def known_weights(weights: Any, n: int, *, zeros: bool = False) -> np.ndarray:
-    """Weights of the known objects, ones by default; zeros only with ``zeros``."""
-    if weights is None:
-        return np.ones(n)
-    weights = np.asarray(weights, dtype=np.float64)
-    enough = weights > 0 if not zeros else (weights >= 0) & (weights.max(initial=0.0) > 0)
-    if weights.shape != (n,) or not enough.all() or not np.isfinite(weights).all():
-        raise ValueError(
-            f"sample_weight must hold a positive number for each of the {n} known objects, got "
-            f"shape {weights.shape}"
-        )
-    if weights.max() > 1e300 / n:
-        raise ValueError(
-            f"sample_weight is as large as {weights.max():.0e} and cannot be summed: divide it by "
-            "this number"
-        )
-    return weights
 
 
 def finder_of(known: Any, queries: Any, metric: str) -> Finder:

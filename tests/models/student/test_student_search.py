@@ -79,18 +79,3 @@ def test_one_cluster_of_any_simple_shape_shows_that_there_is_no_structure():
     X = np.random.default_rng(3).normal(size=(150, 2)) @ [[3.0, 2.0], [0.0, 0.5]]
     with pytest.warns(EvidenceWarning, match="one cluster describes these data better"):
         StudentMixture(2, n_init=2, random_state=0).fit(X)
-
-
-def test_a_search_gives_up_a_run_whose_clusters_have_no_width():
-    X = np.random.default_rng(0).normal(size=(60, 12))  # ten objects for each of six clusters
-    data = search.Objects.of(X, None)
-    plan = StudentMixture(covariance_type="EEV")._plan(data, 0, fixed=False)
-    (component,) = plan.components(6)
-    sample, likelihood = plan.sample(data), data.likelihood(component)
-    groups = sample.groups(6, 1, 0)[0]
-    start = component.start(component.place(sample.X), groups, sample.unit)
-    assert not component.is_flat(start)
-    short = likelihood.run(start, 500, 1e-9, sound=True)
-    assert component.is_flat(short.state)
-    assert short.n_iter < likelihood.run(start, 500, 1e-9).n_iter
-    assert component.is_flat(likelihood.run(start, 500, 1e-9).state)  # it would not have widened

@@ -7,22 +7,21 @@ joint probability of objects and partition depends only on sums of features,
     log p = sum_k [ E(S_k) + log Gamma(N_k) + log alpha ] + constant.
 
 The pair that raises it most is merged repeatedly, as in Bayesian hierarchical clustering (Heller
-and Ghahramani 2005), and the best partition found is kept. Overlapping clusters need starts without
-merging; ``is_clear`` says when clusters do not overlap.
+and Ghahramani 2005). The best partition found and two finer ones start the ascent, since clusters
+may overlap.
 
 Links act on the log responsibilities of linked rows (``engine.linked``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
-from ...array.arrays import asarray_like, is_numpy, to_numpy
+from ...array.arrays import asarray_like, to_numpy
 from ...array.rows import Rows, has_missing
 from ...array.types import Array, Weights
 from ...engine import loop
@@ -31,7 +30,6 @@ from ...engine.component import Likelihood
 from ...engine.linked import LinkedRows
 from ...numerics import seeding
 from . import kernel
-from .components import FullComponent
 from .kernel import TUNING
 from .priors import embedding
 
@@ -97,25 +95,12 @@ class Ascent(NamedTuple):
     links: LinkedRows | None = None
 
     def best(self, n_clusters: int, seeds: np.ndarray) -> loop.Run:
-        """Best of several starts, compared on a sample if there are many objects.
-
-        Merged groups may miss overlapping clusters, so starts without merging are tried as well,
-        unless the clusters are clear.
-        """
+        """Best of several starts, compared on a sample if there are many objects."""
         rows = self.rows
-        large = rows.shape[0] > 2 * TUNING.screen and self.links is None
-        few = self
-        if large:
-            few = self._replace(rows=rows.sample(TUNING.screen, np.random.default_rng(seeds[0])))
+        if rows.shape[0] <= 2 * TUNING.screen or self.links is not None:
+            return self._race(self.starts(n_clusters, seeds))
+        few = self._replace(rows=rows.sample(TUNING.screen, np.random.default_rng(seeds[0])))
         run = few._race(few.starts(n_clusters, seeds))
-        if not (has_missing(few.rows) or few.is_clear(run.state)):
-            more: Iterable[kernel.State] = few.unmerged(n_clusters, seeds)
-            if self.links is not None:  # ascents are long, so only the most promising goes on
-                first = few._replace(max_iter=min(4 * TUNING.phase, few.max_iter))
-                more = [loop.best([first.ascend(state) for state in more], larger=True).state]
-            run = loop.best([run, *map(few.ascend, more)], larger=True)
-        if not large:
-            return run
         # The full fit starts from the statistics of the sample, scaled to the weight of all
         # objects.
         grown, state = weight_of(rows) / weight_of(few.rows), run.state
@@ -200,17 +185,13 @@ class Ascent(NamedTuple):
         return set(zip(*ends, strict=True))
 
     def starts(self, n_clusters: int, seeds: np.ndarray) -> list[kernel.State]:
-        """Different starts from merged groups around objects that are far from each other.
-
-        Missing values are replaced by the mean here, so finer partitions are tried as well.
-        """
+        """Different starts from merged groups around objects that are far from each other."""
         component, prior = self.component, self.prior
         n_cells = min(max(n_clusters, TUNING.cells), self.rows.shape[0])
-        finer = TUNING.finer if has_missing(self.rows) else 0
         states: list[kernel.State] = []
         for seed in seeds:
             sums, counts = _cells(component, self.rows, n_cells, np.random.default_rng(seed))
-            for group in fuse(component, sums, counts, prior.mean, n_clusters, finer):
+            for group in fuse(component, sums, counts, prior.mean, n_clusters):
                 fused = np.zeros((n_clusters, sums.shape[1])), np.zeros(n_clusters)
                 np.add.at(fused[0], group, sums)
                 np.add.at(fused[1], group, counts)
@@ -218,36 +199,6 @@ class Ascent(NamedTuple):
                 if not any(_alike(state, other) for other in states):
                     states.append(state)
         return states
-
-    def unmerged(self, n_clusters: int, seeds: np.ndarray) -> Iterator[kernel.State]:
-        """Starts from small groups that may overlap; ascent empties and merges them in dozens of
-        passes.
-        """
-        for seed in seeds:
-            rng = np.random.default_rng(seed)
-            sums, counts = _cells(self.component, self.rows, n_clusters, rng)
-            empty = n_clusters - len(counts)
-            sums, counts = np.pad(sums, ((0, empty), (0, 0))), np.pad(counts, (0, empty))
-            yield self._update(sums, counts, self.prior)
-
-    def is_clear(self, state: kernel.State) -> bool:
-        """Whether normal clusters are clear: none should be split, and no two joined."""
-        component, rows = self.component, self.rows
-        if not (isinstance(component, FullComponent) and is_numpy(rows.X)):
-            return False
-
-        def leading(block: Array, *_: Any) -> np.ndarray:
-            Z = component.features(block)
-            return kernel.responsibilities(component, state, Z)[0].argmax(axis=0)
-
-        names, labels = np.unique(rows.map(leading), return_inverse=True)
-        X = rows.map(lambda block, *_: embedding(component, block))
-        given = rows.columns[0]
-        weights = np.ones(len(X)) if given is None else to_numpy(given).astype(np.float64)
-        white = seeding.whiten(X, weights)
-        if len(names) < 2 or white.shape[1] < X.shape[1]:
-            return False
-        return seeding.best_move(white, weights / seeding.unit(weights), labels, len(names))[2]
 
 
 def _alike(one: kernel.State, other: kernel.State) -> bool:
@@ -305,17 +256,17 @@ def _cells(
 
 
 def fuse(
-    component: Any, sums: np.ndarray, counts: np.ndarray, alpha: float, most: int, finer: int = 0
+    component: Any, sums: np.ndarray, counts: np.ndarray, alpha: float, most: int
 ) -> list[np.ndarray]:
     """Clusters (m,), numbered from 0, of groups with these sums (m, q) and positive weights (m,).
 
     Among the partitions into at most ``most`` clusters found by merging pairs, the last is the most
-    probable; before it come those with up to ``finer`` more clusters.
+    probable; before it come finer ones.
     """
     tree = Tree.of(component, sums, counts, np.log(alpha))
     first = max(0, len(counts) - most)
     best = first + int(np.argmax(tree.log_joint(component)[first:]))
-    return [tree.groups(n_merges) for n_merges in range(max(first, best - finer), best + 1)]
+    return [tree.groups(n_merges) for n_merges in range(max(first, best - TUNING.finer), best + 1)]
 
 
 class Tree(NamedTuple):
