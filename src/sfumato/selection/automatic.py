@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -12,7 +11,7 @@ from sklearn.base import clone
 
 from ..array.arrays import is_numpy, reader
 from ..array.types import ArrayLike
-from ..array.validation import check_choice, check_number
+from ..array.validation import check_number, check_numbers
 from ..array.warn import one_warning, warn
 from ..data.constraints import Known, known_labels
 from ..engine.linked import publish_kept
@@ -83,7 +82,7 @@ class AutomaticClusters:
 
     def _candidates(self, X: Any) -> list[int] | None:
         """The candidate numbers, ascending, or None for "auto"; unsuitable data are refused."""
-        numbers = checked_numbers(self.n_clusters)
+        numbers = check_numbers(self.n_clusters, "n_clusters")
         if numbers is None:
             check_number(self.max_clusters, "max_clusters", low=2, integer=True)
         if reader(X) is not None:
@@ -181,19 +180,6 @@ class AutomaticSimilarity(AutomaticClusters):
             named = (given.get(name) for name in ("sample_weight", "pair_weight"))
             self._scores_ = self._searched(self._prepared_for_any_number(given["X"], *named)[1])
         return getattr(self, "_scores_", {})
-
-
-def checked_numbers(n_clusters: Any) -> list[int] | None:
-    """The numbers to try, ascending; None for "auto"."""
-    name = "n_clusters (an integer, a sequence of integers or 'auto')"
-    if isinstance(n_clusters, str):
-        check_choice(n_clusters, name, ("auto",))
-        return None
-    several = n_clusters if isinstance(n_clusters, Iterable) else [n_clusters]
-    numbers = sorted({check_number(k, name, low=1, integer=True) for k in several})
-    if not numbers:
-        raise ValueError("n_clusters is an empty sequence: give at least one number to try")
-    return numbers
 
 
 def _number_of_labels(y: ArrayLike | None) -> int:

@@ -23,6 +23,7 @@ from ...array.validation import (
     check_choice,
     check_n_clusters,
     check_number,
+    check_numbers,
     refuse_subnormal,
 )
 from ...array.warn import warn
@@ -32,7 +33,6 @@ from ...engine.levels import local_maxima, products, sizes
 from ...engine.numbers import number_of_few
 from ...engine.objects import object_weights
 from ...engine.structure import CONFIDENT, has_few
-from ...selection.automatic import checked_numbers
 from ...selection.choose import Choice, reported
 from . import evidence as kinds
 from . import hard, soft
@@ -392,7 +392,7 @@ class EvidenceAccumulation(FittedConsensus):
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
-        checked_numbers(self.n_clusters)
+        check_numbers(self.n_clusters, "n_clusters")
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
         if check_number(self.n_resamples, "n_resamples", low=0, integer=True) == 1:
             raise ValueError(
