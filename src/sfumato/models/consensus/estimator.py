@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from numbers import Integral
@@ -274,8 +274,7 @@ class EvidenceAccumulation(FittedConsensus):
         """The best number of clusters; one if none is better than noise."""
         scores = soft.numbers(evidence, self.n_clusters, self.max_clusters)
         numbers, level = sorted(scores), soft.noise_score(X.shape[0])
-        self.candidates_ = np.array(numbers or [1])
-        self.scores_ = np.array([float(scores[k].mean()) for k in numbers] or [0.0])
+        self._keep_scores({k: float(scores[k].mean()) for k in numbers} or {1: 0.0})
         kinds = zip(*(scores[k] for k in numbers), strict=True)
         found = [local_maxima(dict(zip(numbers, own, strict=True)), level) for own in kinds]
         self._supported_ = max(set().union(*found), default=1)
@@ -334,7 +333,7 @@ class EvidenceAccumulation(FittedConsensus):
         if hasattr(solution, "misfit"):
             self.misfit_ = solution.misfit
         if self._searches():
-            self.candidates_, self.scores_ = self._hard.candidates, self._hard.scores
+            self._keep_scores(self._hard.scores)
         memberships = self._hard.spread(C.table, solution.memberships)
         memberships = hard.uniform_where_unseen(C.table, memberships)
         draws = partial(hard.draws, self._hard, C.table)
@@ -351,6 +350,9 @@ class EvidenceAccumulation(FittedConsensus):
         if n:
             self.uncertainty_ = hard.standard_errors(draws(memberships, n), memberships, n)
         return memberships
+
+    def _keep_scores(self, scores: Mapping[int, float]) -> None:
+        self.candidates_, self.scores_ = np.array([*scores]), np.array([*scores.values()])
 
     @property
     def selection_(self) -> Choice:
