@@ -405,7 +405,6 @@ def test_rows_of_files_are_kept_where_the_workers_have_room(client, data, tmp_pa
     rows = _features.SpreadRows(features, view=lambda block: 2.0 * block)
     kept = rows.kept()
     assert kept.is_kept
-    assert kept.stacked == X.dtype
     monkeypatch.setattr(_features, "_memory", lambda: X.nbytes)
     assert not rows.kept().is_kept
     for each in (rows, kept):

@@ -100,7 +100,7 @@ criterion : {"bic", "icl", "aic"}, default="bic"
     How to choose among candidates.""",
     "mixture_loop": """\
 n_init : int
-    Number of starts; the best ones after a few steps continue until some of them agree. With
+    Number of starts; the best ones after a few steps continue, then clusters are moved. With
     many objects they compete on a sample.
 max_iter, tol : int, float
     Largest number of steps per start, which stops when a step raises the objective per object

@@ -203,8 +203,7 @@ class _Kept:
 
     def __sizeof__(self) -> int:
         """Size by which the scheduler decides where to run tasks; includes the view."""
-        stack = self.rows.stack
-        return object.__sizeof__(self) + (0 if stack is None else stack.nbytes)
+        return object.__sizeof__(self) + self.rows.kept_bytes
 
 
 def _make(view: bytes, several: list[list[Any]]) -> list[_Kept]:
@@ -234,7 +233,6 @@ class SpreadRows(Rows):
     """Rows whose blocks live on the workers of a cluster."""
 
     there: list[Future] | None = None  # rows of every group with their view computed, if kept
-    seen: np.ndarray | None = None  # first row after the view, if kept
 
     def _tasks(self, method: str, *functions: Callable[..., Any] | None) -> list[Future]:
         """Futures of a method of ``Rows`` for the blocks of every group."""
@@ -264,8 +262,8 @@ class SpreadRows(Rows):
     def is_kept(self) -> bool:
         return self.there is not None
 
-    def sum(self, function: Callable[..., Any], stacks: Callable[..., Any] | None = None) -> Any:
-        return reduce(add, self._parts("sum", function, stacks))
+    def sum(self, function: Callable[..., Any]) -> Any:
+        return reduce(add, self._parts("sum", function))
 
     def map(self, function: Callable[..., Any]) -> Any:
         tasks = self._tasks("map", function)
@@ -297,16 +295,11 @@ class SpreadRows(Rows):
         """Rows with the view computed once, if a quarter of the workers' memory is enough."""
         if self.view is None:
             return self
-        first = self.view(self.X[:1])
-        if self.shape[0] * first.nbytes > _memory() // 4:
+        if self.shape[0] * self.view(self.X[:1]).nbytes > _memory() // 4:
             return self
         kept = SpreadRows(self.X, *self.columns, n_jobs=self.n_jobs, view=self.view)
-        kept.there, kept.seen = self.X.submit(_make, self._given(), self._shown()), first
+        kept.there = self.X.submit(_make, self._given(), self._shown())
         return kept
-
-    @property
-    def stacked(self) -> np.dtype | None:
-        return None if self.seen is None else self.seen.dtype
 
 
 def _memory() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,9 @@ import numpy as np
 from ..array.docs import documented
 from ..array.rows import Rows, has_missing
 from ..array.types import RandomState
-from ..array.validation import check_choice, check_number
+from ..array.validation import check_number, check_numbers
 from ..array.warn import warn
 from ..components.factor import Factors, factor_sample, most_factors
-from ..data.features import refuse_empty_columns
 from ..engine.component import Component
 from ..engine.mixture import Mixture
 from ..engine.search import Objects, Plan
@@ -119,14 +117,9 @@ class FactorMixture(AutomaticMixture, Mixture):
 
     def _numbers_of_factors(self, d: int) -> list[int]:
         """Numbers of factors to try, at most the number of features."""
-        wanted = self.n_factors
-        if isinstance(wanted, str):
-            check_choice(wanted, "n_factors", ("auto",))
-            wanted = range(1, min(6, most_factors(d)) + 1)
-        several = list(wanted) if isinstance(wanted, Iterable) else [wanted]
-        if not several:
-            raise ValueError("n_factors is an empty sequence: give at least one number to try")
-        factors = [check_number(q, "n_factors", low=1, integer=True) for q in several]
+        factors = check_numbers(self.n_factors, "n_factors")
+        if factors is None:
+            factors = list(range(1, min(6, most_factors(d)) + 1))
         most, bound = max(factors), most_factors(d)
         # The default of two need not be changed for tables with few features.
         if most > max(d, 2):
@@ -140,7 +133,6 @@ class FactorMixture(AutomaticMixture, Mixture):
 
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
         plain = Rows(data.X, data.weights)
-        refuse_empty_columns(plain.extremes()[:1], getattr(self, "feature_names_in_", None))
         coordinates, missing = measure(plain, per_feature=True, mix=False), has_missing(plain)
         numbers = self._numbers_of_factors(data.X.shape[1])
         rest = (float(self.regularization), bool(self.shared_uniquenesses), missing)
