@@ -8,7 +8,6 @@ from scipy.sparse.csgraph import connected_components
 
 from sfumato.models.consensus import solutions
 from sfumato.native.labels import bregman_row
-from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
 from sfumato.numerics import simplex
 
@@ -37,7 +36,7 @@ def test_objective_equals_the_double_loop(seed, missing):
     rng = np.random.default_rng(seed)
     labels, weights = labelings(seed, n=12, missing=missing), rng.random(6) + 0.1
     U = simplex.draw(rng, (12, 3))
-    assert sweeps.objective(kernel.encode(labels, weights), U) == pytest.approx(
+    assert kernel.objective(kernel.encode(labels, weights), U) == pytest.approx(
         double_loop(labels, weights, U), rel=1e-10, abs=1e-9
     )
 
@@ -91,17 +90,17 @@ def test_sweeps_go_down_to_a_stationary_point(missing):
     weights = rng.random(8) + 0.5
     table, U, history = kernel.encode(labels, weights), simplex.draw(rng, (60, 3)), []
     for _ in range(200):
-        U, value = sweeps.sweep(table, U)
+        U, value = kernel.sweep(table, U)
         history.append(value)
     assert np.all(np.diff(history) <= 1e-9 * history[0])
-    assert history[-1] == pytest.approx(sweeps.objective(table, U), rel=1e-12)
+    assert history[-1] == pytest.approx(kernel.objective(table, U), rel=1e-12)
     np.testing.assert_allclose(U.sum(axis=1), 1.0, atol=1e-12)
     assert U.min() >= 0
     for i in range(0, 60, 7):
         for target in np.eye(3):
             moved = U.copy()
             moved[i] += 1e-4 * (target - U[i])
-            assert sweeps.objective(table, moved) >= history[-1] - 1e-6
+            assert kernel.objective(table, moved) >= history[-1] - 1e-6
 
 
 def test_objects_one_by_one_and_in_panels_reach_the_same_minimum():
@@ -115,7 +114,7 @@ def test_objects_one_by_one_and_in_panels_reach_the_same_minimum():
     def minimum(table):
         U = start
         for _ in range(150):
-            U, value = sweeps.sweep(table, U)
+            U, value = kernel.sweep(table, U)
         return U, value
 
     U_single, f_single = minimum(table)
@@ -130,8 +129,8 @@ def test_new_objects_are_placed_at_the_minimum_over_the_pairs_seen(missing):
     known, new = labelings(1, missing=missing), labelings(2, n=12, missing=missing)
     weights, U = rng.random(6) + 0.1, simplex.draw(rng, (30, 2))
     sizes = np.full(6, 4)
-    sums = sweeps.moments(kernel.encode(known, weights, sizes), U)
-    placed = sweeps.place(kernel.encode(new, weights, sizes), sums)
+    sums = kernel.moments(kernel.encode(known, weights, sizes), U)
+    placed = kernel.place(kernel.encode(new, weights, sizes), sums)
     for row, found in zip(new, placed, strict=True):
         seen = (row >= 0) & (known >= 0)
 
@@ -147,7 +146,7 @@ def test_pairs_never_seen_together_change_nothing():
     labels = np.array([[0, -1], [0, -1], [-1, 0], [-1, 0], [1, 1], [1, 1]], dtype=np.int32)
     table = kernel.encode(labels)
     U = simplex.draw(np.random.default_rng(0), (6, 2))
-    value = sweeps.objective(table, U)
+    value = kernel.objective(table, U)
     p = U @ U.T
     seen = np.array(
         [[(labels[i] >= 0) & (labels[j] >= 0) for j in range(6)] for i in range(6)]

@@ -220,7 +220,7 @@ def _equal(const code[:, ::1] codes, Py_ssize_t start, Py_ssize_t stop, double[:
 
 
 def table_sweep(codes, offsets, weights, coverage, U, M, S, absent):
-    """One exact Gauss-Seidel pass over the objects of a table of labels (``label_sweep``).
+    """One exact Gauss-Seidel pass over the objects of a table of labels (``label_table``).
 
     ``U`` (n, k), ``M`` (columns, k), ``S`` (k, k) and ``absent``, of size 0 or (m, k, k), are
     overwritten; they must be contiguous float64 arrays.

@@ -25,7 +25,6 @@ from sfumato.datasets import make_gaussians
 from sfumato.engine.objects import present_rows
 from sfumato.metrics import adjusted_rand_index, matched_accuracy
 from sfumato.models.consensus import hard, soft, solutions, solvers
-from sfumato.numerics import label_sweep as sweeps
 from sfumato.numerics import label_table as kernel
 from sfumato.numerics import simplex
 from sfumato.similarity import coassociation
@@ -233,7 +232,7 @@ def test_squared_sweeps_over_matrix_and_table_agree():
     one, other = (np.sum(seen * (C - each @ each.T) ** 2) for each in (U, V))
     difference = one - other
     assert difference == pytest.approx(
-        sweeps.objective(table, U) - sweeps.objective(table, V), rel=1e-10
+        kernel.objective(table, U) - kernel.objective(table, V), rel=1e-10
     )
 
 

@@ -26,8 +26,7 @@ from ...data.constraints import Known
 from ...data.features import check_features, check_observed, warn_of_empty, without_empty
 from ...engine.clusterer import CooccurrenceIntervals
 from ...engine.objects import object_weights
-from ...numerics.label_sweep import brier_score
-from ...numerics.label_table import pair_shares
+from ...numerics.label_table import brier_score, pair_shares
 from ...numerics.operators import Factored
 from ...similarity.cluster_kernel import ClusterKernel, cluster_kernel
 from . import hard

@@ -39,7 +39,6 @@ from ...array.arrays import native
 from ...array.types import Estimator, Weights
 from ...array.warn import EvidenceWarning
 from ...engine import loop
-from ...numerics import label_sweep as sweeps
 from ...numerics import label_table as tables
 from ...numerics import simplex
 from ...numerics.distances import unit_rows
@@ -162,15 +161,15 @@ class ByObservations:
     def __init__(
         self, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
     ) -> None:
-        sweep = partial(sweeps.sweep, table, offset=sweeps.constant(table))
+        sweep = partial(tables.sweep, table, offset=tables.constant(table))
         self.memberships, self.run = _descend(sweep, _starts(table, k, settings, start), settings)
-        self.sums = sweeps.moments(table, self.memberships)
+        self.sums = tables.moments(table, self.memberships)
 
     def place(self, new: tables.Table) -> np.ndarray:
         """Memberships of new objects: one small quadratic problem each."""
         blocks = range(0, len(new.codes), PLACED)
         return np.concatenate(
-            [sweeps.place(new.objects(slice(start, start + PLACED)), self.sums) for start in blocks]
+            [tables.place(new.objects(slice(start, start + PLACED)), self.sums) for start in blocks]
         )
 
 

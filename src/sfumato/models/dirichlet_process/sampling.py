@@ -30,7 +30,7 @@ from ...array.arrays import native, to_numpy
 from ...array.rows import threads
 from ...array.types import Array
 from ...engine import loop
-from ...numerics import label_sweep, simplex
+from ...numerics import label_table, simplex
 from ...numerics.label_table import encode
 from .kernel import Concentration
 
@@ -245,9 +245,9 @@ def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
     # Fifty draws are enough to find one near the center of the posterior.
     typical = np.flatnonzero(labelings.max(axis=0) + 1 == k)[:50]
     draws = (np.eye(k)[labelings[:, draw]] for draw in typical)
-    U = min(draws, key=lambda U: label_sweep.objective(table, U))
+    U = min(draws, key=lambda U: label_table.objective(table, U))
     while U.shape[1] > 1:
-        U = loop.iterate(lambda U: label_sweep.sweep(table, U), U, max_iter=100, tol=1e-6).state
+        U = loop.iterate(lambda U: label_table.sweep(table, U), U, max_iter=100, tol=1e-6).state
         leading = np.unique(U.argmax(axis=1))
         if len(leading) == U.shape[1]:
             break
