@@ -130,8 +130,6 @@ class Objects:
 
 
 def _log_volume(component: Component, rows: Rows) -> float:
-    """Change of the log-likelihood of all rows by the change of coordinates."""
-
     def part(block: Array, w: Weights = None, *_: Any) -> tuple[float]:
         own = np.ones(block.shape[0]) if w is None else to_numpy(w)
         return (float(np.sum(own * component.log_volumes(block))),)
