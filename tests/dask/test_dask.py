@@ -340,7 +340,7 @@ def test_bad_features_are_refused(client, data):
 
 def test_without_a_cluster_the_message_says_how_to_start_one(data, monkeypatch):
     monkeypatch.setattr(
-        "sfumato.dask._cluster.default_client",
+        "sfumato.dask._features.default_client",
         lambda: (_ for _ in ()).throw(ValueError("no clients")),
     )
     with pytest.raises(ValueError, match="needs a cluster"):
@@ -435,7 +435,7 @@ def _faults_of_temporaries():
     """Pages that the system clears for arrays that a task makes and frees."""
     import resource
 
-    from sfumato.dask._cluster import keep_temporaries
+    from sfumato.dask._features import keep_temporaries
 
     def faults():
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

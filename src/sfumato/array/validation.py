@@ -57,6 +57,20 @@ def check_number(
     return int(value) if integer else float(value)  # type: ignore[call-overload]
 
 
+def check_numbers(value: Any, name: str) -> list[int] | None:
+    """The positive integers of a number or a sequence, ascending; None for "auto"."""
+    if isinstance(value, str):
+        if value != "auto":
+            raise ValueError(
+                f"{name} must be an integer, a sequence of integers or 'auto', got {value!r}"
+            )
+        return None
+    several = value if isinstance(value, Iterable) else [value]
+    if not (found := sorted({check_number(k, name, low=1, integer=True) for k in several})):
+        raise ValueError(f"{name} is an empty sequence: give at least one number to try")
+    return found
+
+
 def check_choice(value: object, name: str, choices: tuple[str, ...]) -> str:
     """``value`` if it is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:

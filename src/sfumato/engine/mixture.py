@@ -7,7 +7,7 @@ parameters of a state (``_publish_parameters``).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from ..array.validation import (
     check_choice,
     check_n_clusters,
     check_number,
+    check_numbers,
     check_weights,
 )
 from ..array.warn import warn
@@ -84,18 +85,9 @@ class Mixture(Clusterer):
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
 
     def _sizes(self, X: Array, weights: np.ndarray | None) -> list[int]:
-        wanted, n_objects = self.n_clusters, X.shape[0]
-        if isinstance(wanted, str):
-            if wanted != "auto":
-                raise ValueError(
-                    "n_clusters must be an integer, a sequence of integers or 'auto', got "
-                    f"{wanted!r}"
-                )
+        sizes, n_objects = check_numbers(self.n_clusters, "n_clusters"), X.shape[0]
+        if sizes is None:
             return first_sizes(X, self.max_clusters, weights)
-        several = list(wanted) if isinstance(wanted, (Sequence, np.ndarray)) else [wanted]
-        if not several:
-            raise ValueError("n_clusters is an empty sequence: give at least one number to try")
-        sizes = [check_number(k, "n_clusters", low=1, integer=True) for k in several]
         check_n_clusters(min(sizes), n_objects)
         if max(sizes) > n_objects:
             warn(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from ..array.docs import documented
 from ..array.rows import Rows, has_missing
 from ..array.types import RandomState
-from ..array.validation import check_choice, check_number
+from ..array.validation import check_number, check_numbers
 from ..array.warn import warn
 from ..components.factor import Factors, factor_sample, most_factors
 from ..engine.component import Component
@@ -118,14 +117,9 @@ class FactorMixture(AutomaticMixture, Mixture):
 
     def _numbers_of_factors(self, d: int) -> list[int]:
         """Numbers of factors to try, at most the number of features."""
-        wanted = self.n_factors
-        if isinstance(wanted, str):
-            check_choice(wanted, "n_factors", ("auto",))
-            wanted = range(1, min(6, most_factors(d)) + 1)
-        several = list(wanted) if isinstance(wanted, Iterable) else [wanted]
-        if not several:
-            raise ValueError("n_factors is an empty sequence: give at least one number to try")
-        factors = [check_number(q, "n_factors", low=1, integer=True) for q in several]
+        factors = check_numbers(self.n_factors, "n_factors")
+        if factors is None:
+            factors = list(range(1, min(6, most_factors(d)) + 1))
         most, bound = max(factors), most_factors(d)
         # The default of two need not be changed for tables with few features.
         if most > max(d, 2):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -12,7 +11,7 @@ from sklearn.base import clone
 
 from ..array.arrays import is_numpy, reader
 from ..array.types import ArrayLike
-from ..array.validation import check_choice, check_number
+from ..array.validation import check_number, check_numbers
 from ..array.warn import one_warning, warn
 from ..data.constraints import Known, known_labels
 from ..engine.linked import publish_kept
@@ -83,17 +82,9 @@ class AutomaticClusters:
 
     def _candidates(self, X: Any) -> list[int] | None:
         """The candidate numbers, ascending, or None for "auto"; unsuitable data are refused."""
-        name = "n_clusters (an integer, a sequence of integers or 'auto')"
-        numbers = None
-        if isinstance(self.n_clusters, str):
-            check_choice(self.n_clusters, name, ("auto",))
+        numbers = check_numbers(self.n_clusters, "n_clusters")
+        if numbers is None:
             check_number(self.max_clusters, "max_clusters", low=2, integer=True)
-        else:
-            if not isinstance(self.n_clusters, Iterable):
-                check_number(self.n_clusters, name, low=1, integer=True)
-            numbers = sorted({check_number(k, name, low=1, integer=True) for k in self.n_clusters})
-            if not numbers:
-                raise ValueError("n_clusters is an empty sequence: give at least one number to try")
         if reader(X) is not None:
             raise TypeError(
                 f"{type(self).__name__} with n_clusters='auto' does not read dask arrays: choose "

@@ -487,7 +487,7 @@ def test_a_fitted_model_survives_pickling():
     ("parameters", "error", "message"),
     [
         ({"n_clusters": 0}, ValueError, "n_clusters"),
-        ({"n_clusters": "several"}, TypeError, "n_clusters"),
+        ({"n_clusters": "several"}, ValueError, "n_clusters"),
         ({"n_clusters": 500}, ValueError, "n_clusters=500"),
         ({"consensus": "median"}, ValueError, "cluster-kernel"),
         ({"consensus": 3}, TypeError, "estimator"),
@@ -539,7 +539,7 @@ def test_clusters_that_only_one_kind_of_evidence_sees_are_noise():
     X = np.random.default_rng([9000, 6, 3, 700, 11]).exponential(size=(700, 3))
     with pytest.warns(EvidenceWarning, match="no number of clusters stands out"):
         model = EvidenceAccumulation(random_state=0).fit(X)
-    assert model.scores_.max() > soft.noise_score(700)  # the mean over the kinds
+    assert model.scores_.max() < soft.noise_score(700)  # the mean over the kinds
     assert model.n_clusters_ == 1
 
 

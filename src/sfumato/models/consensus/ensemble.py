@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -284,8 +283,7 @@ class Member(NamedTuple):
     object.
     """
 
-    algorithm: str
-    n_clusters: int
+    n_clusters: int = 1
     centers: np.ndarray | None = None
     estimator: Any = None
     features: np.ndarray | None = None
@@ -358,48 +356,42 @@ def _partitions(
     features = None
     if plan.feature_fraction < 1:
         features = np.sort(rng.permutation(p)[: max(1, round(plan.feature_fraction * p))])
+        X = X[:, features]
     low, high = (min(bound, len(sample)) for bound in plan.n_clusters)
     numbers = rng.integers(low, high + 1, size=n_cuts)
-    everything, results = _take(X, features), []
-    split = partial(_split, sample=sample, near=plan.near)
     own = None if plan.weights is None else plan.weights[sample]
-    for member, labels in _cluster(everything[sample], algorithm, numbers, rng, split, own):
+    results = []
+    for member, labels in _cluster(X[sample], algorithm, numbers, rng, own):
+        if algorithm == "connected-k-means":
+            labels = _split(labels, sample, plan.near)
+        if isinstance(algorithm, str) and algorithm not in LINKAGES:
+            member = Member(centers=_means(X[sample], labels, own))
         column = np.full(n, -1, dtype=np.int32)
         column[sample] = labels
         if wanted > limit:
-            column = _extend(everything, sample, member, labels)
-        results.append((member._replace(features=features), column))
+            column = _extend(X, sample, member, labels)
+        number = int(labels.max()) + 1
+        results.append((member._replace(n_clusters=number, features=features), column))
     return results
 
 
 def _cluster(
-    X: Any,
-    algorithm: Any,
-    numbers: np.ndarray,
-    rng: np.random.Generator,
-    split: Callable[[np.ndarray], np.ndarray],
-    weights: Weights = None,
+    X: Any, algorithm: Any, numbers: np.ndarray, rng: np.random.Generator, weights: Weights = None
 ) -> list[tuple[Member, np.ndarray]]:
     """Members and their labels from clustering the objects of a sample."""
     k, seed = int(numbers[0]), int(rng.integers(2**31))
     if not isinstance(algorithm, str):
         return [_by_estimator(X, algorithm, k, seed, weights)]
-    if algorithm in ("k-means", "connected-k-means"):
-        labels = _kmeans(X, k, seed, weights)
-        if algorithm == "connected-k-means":
-            labels = split(labels)
-        centers = _means(X, labels, weights)
-        return [(Member(algorithm, int(labels.max()) + 1, centers=centers), labels)]
+    if algorithm not in LINKAGES:
+        return [(Member(), _kmeans(X, k, seed, weights))]
     if X.shape[0] == 1:
-        return [(Member(algorithm, 1), np.zeros(1, dtype=np.int32)) for _ in numbers]
+        return [(Member(), np.zeros(1, dtype=np.int32)) for _ in numbers]
     # Single and complete linkage do not depend on copies.
     blind = weights is None or algorithm in ("single", "complete")
     rows = np.arange(X.shape[0]) if blind else copies(np.asarray(weights), algorithm)
     first = np.unique(rows, return_index=True)[1]
     tree = linkage((X.toarray() if sp.issparse(X) else X)[rows], algorithm)
-    return [
-        (Member(algorithm, int(k)), _numbered(seeding.cut(tree, int(k))[first])) for k in numbers
-    ]
+    return [(Member(), _numbered(seeding.cut(tree, int(k))[first])) for k in numbers]
 
 
 def _kmeans(X: Any, k: int, seed: int, weights: Weights) -> np.ndarray:
@@ -434,8 +426,7 @@ def _by_estimator(
     rows = fit_weighted(model, X, weights)
     labels = np.asarray(model.labels_ if hasattr(model, "labels_") else model.predict(X[rows]))
     labels = labels[np.unique(rows, return_index=True)[1]]
-    rule = model if hasattr(model, "predict") else None
-    return Member(type(model).__name__, len(np.unique(labels)), estimator=rule), labels
+    return Member(estimator=model if hasattr(model, "predict") else None), labels
 
 
 def fit_weighted(model: Estimator, X: Array, weights: Weights) -> np.ndarray:
@@ -463,16 +454,13 @@ def _split(labels: np.ndarray, sample: np.ndarray, near: np.ndarray | None) -> n
     return _numbered(native("neighbours").connected_pieces(near, everyone)[0][sample])
 
 
-def _means(X: Array, labels: np.ndarray, weights: Weights = None) -> np.ndarray:
+def _means(X: Any, labels: np.ndarray, weights: Weights = None) -> np.ndarray:
     """Mean of every cluster, (k, p)."""
-    own = np.ones(len(labels)) if weights is None else weights
-    mass = np.bincount(labels, own)[:, None].astype(X.dtype)
-    if sp.issparse(X):
-        members = (own.astype(X.dtype), labels, np.arange(len(labels) + 1))
-        return (sp.csc_array(members, shape=(len(mass), len(labels))) @ X).toarray() / mass
-    order = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[order], np.arange(len(mass)))
-    return np.add.reduceat((X * own[:, None].astype(X.dtype))[order], starts, axis=0) / mass
+    own = (np.ones(len(labels)) if weights is None else weights).astype(X.dtype)
+    members = sp.csc_array((own, labels, np.arange(len(labels) + 1)))
+    sums = members @ X
+    mass = np.asarray(members.sum(axis=1))[:, None]
+    return (sums.toarray() if sp.issparse(sums) else sums) / mass  # type: ignore[no-any-return]
 
 
 def _extend(X: Array, sample: np.ndarray, member: Member, labels: np.ndarray) -> np.ndarray:
@@ -493,7 +481,7 @@ def _by_rule(X: Array, member: Member) -> np.ndarray | None:
 
 def label(X: Array, member: Member, known: np.ndarray, neighbors: np.ndarray | None) -> np.ndarray:
     """Labels of new objects by one member; without a rule, those of the nearest objects it saw."""
-    found = _by_rule(_take(X, member.features), member)
+    found = _by_rule(X if member.features is None else X[:, member.features], member)
     if found is not None:
         return found
     labels = known[neighbors]
@@ -510,10 +498,6 @@ def _nearest(X: Array, centers: Any) -> np.ndarray:
     return nearest
 
 
-def _take(X: Array, features: np.ndarray | None) -> Any:
-    return X if features is None else X[:, features]
-
-
 def _near(X: Array, n_neighbors: int) -> np.ndarray:
     """Nearest neighbours (n, m) of every object."""
     if X.shape[0] == 1:
@@ -523,18 +507,19 @@ def _near(X: Array, n_neighbors: int) -> np.ndarray:
 
 
 def _check_algorithm(algorithm: Any) -> None:
-    known = ("connected-k-means", "k-means", *LINKAGES, *ALIASES)
-    if isinstance(algorithm, str) and algorithm not in known[: -len(ALIASES)]:
-        raise ValueError(
-            f"algorithms must be among {', '.join(map(repr, known))}, or scikit-learn clusterers; "
-            f"got {algorithm!r}"
-        )
-    if isinstance(algorithm, type):
+    known = ("connected-k-means", "k-means", *LINKAGES)
+    if isinstance(algorithm, str):
+        if algorithm not in known:
+            raise ValueError(
+                f"algorithms must be among {', '.join(map(repr, (*known, *ALIASES)))}, or "
+                f"scikit-learn clusterers; got {algorithm!r}"
+            )
+    elif isinstance(algorithm, type):
         raise TypeError(
             f"algorithms must hold clusterers, not classes: give {algorithm.__name__}() in place "
             f"of {algorithm.__name__}"
         )
-    if not isinstance(algorithm, str) and not hasattr(algorithm, "fit_predict"):
+    elif not hasattr(algorithm, "fit_predict"):
         raise TypeError(
             f"algorithms must be names or clusterers with fit_predict, got {algorithm!r}"
         )

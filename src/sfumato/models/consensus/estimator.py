@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from numbers import Integral
@@ -23,6 +23,7 @@ from ...array.validation import (
     check_choice,
     check_n_clusters,
     check_number,
+    check_numbers,
     refuse_subnormal,
 )
 from ...array.warn import warn
@@ -32,7 +33,7 @@ from ...engine.levels import local_maxima, products, sizes
 from ...engine.numbers import number_of_few
 from ...engine.objects import object_weights
 from ...engine.structure import CONFIDENT, has_few
-from ...selection.choose import reported
+from ...selection.choose import Choice, reported
 from . import evidence as kinds
 from . import hard, soft
 from .fitted import KEPT, Constraints, FittedConsensus, fit_linked
@@ -51,8 +52,8 @@ class EvidenceAccumulation(FittedConsensus):
         k-th eigenvalue of the normalised co-association, reduced by the misfit of k clusters. For
         features it is multiplied by the information of the memberships, as the mean over small
         mixtures, k-means partitions and the neighbour graph; for labelings by the mean adjusted
-        Rand index between clusters and labelings. If the median over the kinds is not above noise,
-        the answer is one cluster. The fit is the same as with ``n_clusters=k``.
+        Rand index between clusters and labelings. If no score is above noise, the answer is one
+        cluster. The fit is the same as with ``n_clusters=k``.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
         Source of the evidence. None makes several kinds from features: small Gaussian mixtures,
         fine connected k-means partitions, and mixtures of about ``n_clusters`` Gaussians. The
@@ -273,8 +274,7 @@ class EvidenceAccumulation(FittedConsensus):
         """The best number of clusters; one if none is better than noise."""
         scores = soft.numbers(evidence, self.n_clusters, self.max_clusters)
         numbers, level = sorted(scores), soft.noise_score(X.shape[0])
-        self.candidates_ = np.array(numbers or [1])
-        self.scores_ = np.array([float(scores[k].mean()) for k in numbers] or [0.0])
+        self._keep_scores({k: float(scores[k].mean()) for k in numbers} or {1: 0.0})
         kinds = zip(*(scores[k] for k in numbers), strict=True)
         found = [local_maxima(dict(zip(numbers, own, strict=True)), level) for own in kinds]
         self._supported_ = max(set().union(*found), default=1)
@@ -284,11 +284,11 @@ class EvidenceAccumulation(FittedConsensus):
         features = None if self._precomputed() else plain_features(X)
         if features is not None and has_few(features):
             return number_of_few(features, mass)
-        if len(numbers) and (typical := float(np.median(scores[best]))) < level:
+        if len(numbers) and (highest := float(self.scores_.max())) < level:
             warn(
                 f"no number of clusters stands out: the score of the best, {best} clusters, is "
-                f"{typical:.2f} (median over kinds of evidence), in the range of noise (up to "
-                f"{level:.2f}); one cluster is the answer"
+                f"{highest:.2f}, in the range of noise (up to {level:.2f}); one cluster is the "
+                "answer"
             )
             return 1
         return best
@@ -305,7 +305,6 @@ class EvidenceAccumulation(FittedConsensus):
         memberships = rows.map(lambda block: as_dense(fitted(block), self._dtype))
         memberships = self._in_order(memberships, weights, partial(fitted.draws, rows))
         self._publish(memberships, chosen.reader.run)
-        self._tabulate()
         level = soft.noise_score(rows.shape[0])
         tested = getattr(self, "structure_", None)
         # If memberships are confident, the structure test has already warned.
@@ -334,13 +333,12 @@ class EvidenceAccumulation(FittedConsensus):
         if hasattr(solution, "misfit"):
             self.misfit_ = solution.misfit
         if self._searches():
-            self.candidates_, self.scores_ = self._hard.candidates, self._hard.scores
+            self._keep_scores(self._hard.scores)
         memberships = self._hard.spread(C.table, solution.memberships)
         memberships = hard.uniform_where_unseen(C.table, memberships)
         draws = partial(hard.draws, self._hard, C.table)
         memberships = self._in_order(memberships, objects.row_weights, draws)
         self._publish(memberships.astype(self._dtype, copy=False), solution.run)
-        self._tabulate()
 
     def _in_order(self, memberships: Any, weights: Weights, draws: Any) -> Any:
         """Memberships with the largest cluster first, and their uncertainty from ``draws``."""
@@ -353,10 +351,16 @@ class EvidenceAccumulation(FittedConsensus):
             self.uncertainty_ = hard.standard_errors(draws(memberships, n), memberships, n)
         return memberships
 
-    def _tabulate(self) -> None:
-        if self._searches():
-            scores = zip(map(int, self.candidates_), map(float, self.scores_), strict=True)
-            self.selection_ = reported(self, self.own_criteria[0], dict(scores))
+    def _keep_scores(self, scores: Mapping[int, float]) -> None:
+        self.candidates_, self.scores_ = np.array([*scores]), np.array([*scores.values()])
+
+    @property
+    def selection_(self) -> Choice:
+        """The numbers of clusters that were tried."""
+        if not hasattr(self, "candidates_"):
+            raise AttributeError("selection_ is there after a fit that chose n_clusters")
+        scores = zip(map(int, self.candidates_), map(float, self.scores_), strict=True)
+        return reported(self, self.own_criteria[0], dict(scores))
 
     def _level_scores(self) -> dict[int, float]:
         if not hasattr(self, "_scores_"):
@@ -390,14 +394,7 @@ class EvidenceAccumulation(FittedConsensus):
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
-        if isinstance(self.n_clusters, (list, tuple, range, np.ndarray)):
-            if not len(self.n_clusters):
-                raise ValueError("n_clusters is an empty sequence: give at least one number to try")
-            for k in self.n_clusters:
-                check_number(k, "n_clusters: each of the numbers", low=1, integer=True)
-        elif not (isinstance(self.n_clusters, str) and self.n_clusters == "auto"):
-            name = "n_clusters (an integer, a sequence of integers or 'auto')"
-            check_number(self.n_clusters, name, low=1, integer=True)
+        check_numbers(self.n_clusters, "n_clusters")
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
         if check_number(self.n_resamples, "n_resamples", low=0, integer=True) == 1:
             raise ValueError(

@@ -31,9 +31,8 @@ from ...numerics.label_table import pair_shares
 from ...numerics.operators import Factored
 from ...similarity.cluster_kernel import ClusterKernel, cluster_kernel
 from . import hard
-from .em import TUNING
 from .evidence import check_given
-from .solutions import Settings, pairwise
+from .solutions import Settings, common_similarity, pairwise
 from .solvers import filled
 
 KEPT = 2**27  # largest number of bytes of features that a fitted model keeps for resampling
@@ -113,15 +112,13 @@ def fit_linked(
         own = estimator._new_rows(X).map(factor.columns)
         W = own @ own.T / n
     mass = object_weights(sample_weight, W)
-    v = np.ones(n) if mass is None else mass
-    degree = float(v @ W @ v) / float(v.sum())
-    extra = TUNING.soft_regularization * degree / float(v.sum())
+    degree, extra = common_similarity(W, mass)
     edges = known.edges(None, n, degree)
     graph = W + extra if edges is None else W + extra + edges.toarray()
     kernel = cluster_kernel(graph, k, sample_weight=mass)
     Z = np.array(kernel.factor)
-    if (v == 0).any():
-        Z[v == 0] = kernel.extend(W[v == 0] + extra)
+    if mass is not None and (mass == 0).any():
+        Z[mass == 0] = kernel.extend(W[mass == 0] + extra)
     model = pairwise(k, settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -12,7 +12,7 @@ two parts that none of them joins are as separate as five, but agree less with t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -111,9 +111,8 @@ class HardConsensus(NamedTuple):
     solution: Any
     consensus: Any
     settings: Settings
-    candidates: np.ndarray | None = None
-    scores: np.ndarray | None = None
-    objects: Objects = Objects(0)
+    scores: dict[int, float]
+    objects: Objects
 
     def spread(self, table: tables.Table, memberships: np.ndarray) -> np.ndarray:
         """Memberships (n, k) of the rows of a table, from those of the objects."""
@@ -186,7 +185,7 @@ def fit_hard(
     model: Estimator, C: Coassociation, settings: Settings, objects: Objects
 ) -> HardConsensus:
     """The solution for the given number of clusters, or for the best one."""
-    table, k, candidates, scores = _of_objects(C.table, objects), model.n_clusters, None, None
+    table, k, scores = _of_objects(C.table, objects), model.n_clusters, {}
     if table.coverage.max() <= 0:
         raise ValueError(
             "no partition with a weight above 0 saw any object: give labels other than -1 or NaN"
@@ -195,15 +194,14 @@ def fit_hard(
     if isinstance(k, Integral):
         check_n_clusters(k, seen)
     elif seen == 1:  # there is no number of clusters to choose
-        k, candidates, scores = 1, np.ones(1, dtype=int), np.zeros(1)
+        k, scores = 1, {1: 0.0}
     else:
         with warnings.catch_warnings():
             # Ignore warnings from rejected candidates.
             warnings.simplefilter("ignore", EvidenceWarning)
             warnings.simplefilter("ignore", ConvergenceWarning)
-            k, candidates, scores, chance = choose(
-                model.consensus, table, k, model.max_clusters, settings
-            )
+            scores, chance = choose(model.consensus, table, k, model.max_clusters, settings)
+        k = max(scores, key=lambda number: scores[number])
         if chance and isinstance(model.n_clusters, str):
             warn(
                 f"no number of clusters stands out: {k} clusters stand no further apart than noise "
@@ -219,75 +217,75 @@ def fit_hard(
         )
     if (doubt := doubt_of(solution, table)) is not None:
         warn(doubt)
-    return HardConsensus(solution, model.consensus, settings, candidates, scores, objects)
+    return HardConsensus(solution, model.consensus, settings, scores, objects)
 
 
 def choose(
     consensus: Any, table: tables.Table, asked: Any, largest: int, settings: Settings
-) -> tuple[int, np.ndarray, np.ndarray, bool]:
-    """Number of clusters, the numbers tried, their scores, and whether the gaps are those of noise.
+) -> tuple[dict[int, float], bool]:
+    """Scores by number of clusters, and whether the gaps are those of noise.
 
     ``asked`` are the numbers, or "auto" for 2, ..., ``largest``, doubled as long as the best number
     is the largest one tried.
     """
     n = len(table.codes)
     if not isinstance(asked, str):
-        candidates = np.array(sorted({int(k) for k in asked if k < n} or {1}))
-        return _choose(consensus, table, candidates, settings)
+        return _scores(consensus, table, sorted({int(k) for k in asked if k < n} or {1}), settings)
     limit, cap = largest, min(GROWTH * largest, n)
     while True:
-        candidates = np.arange(2, max(2, min(limit, n - 1)) + 1)
-        found = _choose(consensus, table, candidates, settings)
-        if found[0] < limit or limit >= cap:
-            return found
+        candidates = range(2, max(2, min(limit, n - 1)) + 1)
+        scores, chance = _scores(consensus, table, candidates, settings)
+        if max(scores, key=lambda k: scores[k]) < limit or limit >= cap:
+            return scores, chance
         limit = min(2 * limit, cap)
 
 
-def _choose(
-    consensus: Any, table: tables.Table, candidates: np.ndarray, settings: Settings
-) -> tuple[int, np.ndarray, np.ndarray, bool]:
+def _scores(
+    consensus: Any, table: tables.Table, candidates: Sequence[int], settings: Settings
+) -> tuple[dict[int, float], bool]:
     step = -(-len(table.codes) // COMPARED)
     given, mass = table.objects(slice(None, None, step)).labels(), table.root[::step] ** 2
     kernel = isinstance(consensus, str) and consensus == "cluster-kernel"
     filled = kernel and len(table.codes) <= tables.FEW_PAIRS and tables.has_unseen_pairs(table)
-    gaps, scores = np.zeros(len(candidates)), np.zeros(len(candidates))
     readings = _completed(table, candidates, settings) if filled else _read(table, candidates)
-    for i, gap, labels in readings:
-        gaps[i] = gap
-        scores[i] = gap * criteria.mean_agreement(given, labels[::step], table.weights, mass)
+    highest, scores = 0.0, dict.fromkeys(candidates, 0.0)
+    for k, gap, labels in readings:
+        highest = max(highest, gap)
+        scores[k] = gap * criteria.mean_agreement(given, labels[::step], table.weights, mass)
     # Noise has small gaps, which agreement between clusters and partitions does not reveal.
-    chance = bool(gaps.max() < noise_level(table.total))
-    return int(candidates[np.argmax(scores)]), candidates, scores, chance
+    return scores, highest < noise_level(table.total)
 
 
-def _read(table: tables.Table, candidates: np.ndarray) -> Iterator[tuple[int, float, np.ndarray]]:
-    """For every number of clusters with a gap: its position, the eigengap of the normalised
+def _read(
+    table: tables.Table, candidates: Sequence[int]
+) -> Iterator[tuple[int, float, np.ndarray]]:
+    """Every number of clusters with a gap, the eigengap of the normalised
     co-association reduced by the misfit, and labels (n,).
     """
-    spectrum, _ = tables.spectrum(table, min(int(candidates[-1]), len(table.codes)))
+    spectrum, _ = tables.spectrum(table, min(candidates[-1], len(table.codes)))
     following = spectrum.following if np.isfinite(spectrum.following) else 0.0
     gaps = criteria.eigengap(np.append(spectrum.values, following))
     mass, root = table.root**2, table.root[:, None]
-    for i, k in enumerate(candidates):
+    for k in candidates:
         # With few objects there are fewer eigenvalues than candidates; the rest have no gap.
         if 2 <= k <= len(gaps):
             Z = spectrum.vectors[:, :k]
             Z = Z / np.maximum(np.linalg.norm(Z, axis=1), 1e-150)[:, None]
             U = reading(Z, mass)
             fit = criteria.misfit(root * Z, root * U)
-            yield i, float(criteria.penalized_eigengap(gaps[k - 1], fit)), U.argmax(axis=1)
+            yield k, float(criteria.penalized_eigengap(gaps[k - 1], fit)), U.argmax(axis=1)
 
 
 def _completed(
-    table: tables.Table, candidates: np.ndarray, settings: Settings
+    table: tables.Table, candidates: Sequence[int], settings: Settings
 ) -> Iterator[tuple[int, float, np.ndarray]]:
     """As ``_read``, if some pairs were never seen; these are filled in for each number."""
-    for i, k in enumerate(candidates):
+    for k in candidates:
         if k <= np.count_nonzero(table.coverage):  # no more clusters than objects with a label
-            found = solve("cluster-kernel", table, int(k), settings._replace(n_init=1))
+            found = solve("cluster-kernel", table, k, settings._replace(n_init=1))
             gap = criteria.eigengap(found.spectrum)[-1]
             score = float(criteria.penalized_eigengap(gap, found.misfit))
-            yield i, score, found.memberships.argmax(axis=1)
+            yield k, score, found.memberships.argmax(axis=1)
 
 
 def uniform_where_unseen(table: tables.Table, memberships: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.neighbors import NearestNeighbors
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
@@ -247,14 +247,21 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return tags
 
 
-class Soft(NamedTuple):
-    """A fitted estimator with memberships."""
+class Given(NamedTuple):
+    """A fitted estimator of the user: its memberships, or indicators of its labels ``names``.
+
+    Labels that are not in ``names``, such as -1 for noise, give a row of zeros (not seen).
+    """
 
     estimator: Estimator
     width: int
+    names: np.ndarray | None = None
 
     def __call__(self, block: Any) -> np.ndarray:
-        """Memberships (b, k) of a block of objects."""
+        """Memberships (b, width) of a block of objects."""
+        if self.names is not None:
+            labels = np.asarray(self.estimator.predict(block))
+            return (labels[:, None] == self.names).astype(np.float64)
         U = np.asarray(check_memberships(self.estimator.predict_proba(block)), dtype=np.float64)
         if U.shape[1] != self.width:
             raise ValueError(
@@ -264,35 +271,10 @@ class Soft(NamedTuple):
         return U
 
 
-class Hard(NamedTuple):
-    """A fitted estimator with labels: predicted, or those of the nearest fitted object.
-
-    Labels that are not in ``names``, such as -1 for noise, give a row of zeros (not seen).
-    """
-
-    estimator: Estimator
-    names: np.ndarray
-    nearest: NearestNeighbors | None
-    labels: np.ndarray
-
-    @property
-    def width(self) -> int:
-        """Number of columns."""
-        return len(self.names)
-
-    def __call__(self, block: Any) -> np.ndarray:
-        """Indicators (b, k) of a block of objects."""
-        if self.nearest is None:
-            labels = np.asarray(self.estimator.predict(block))
-        else:
-            labels = self.labels[self.nearest.kneighbors(block, 1, return_distance=False)[:, 0]]
-        return (labels[:, None] == self.names).astype(np.float64)
-
-
 class Members(NamedTuple):
     """Fitted members."""
 
-    members: list[Soft | Hard]
+    members: list[Given]
 
     @property
     def offsets(self) -> np.ndarray:
@@ -341,7 +323,7 @@ def fit_member(X: Array, estimator: Estimator, weights: Weights, seed: int) -> A
         return Failure(type(estimator).__name__, f"{type(error).__name__}: {error}")
 
 
-def _fitted(X: Any, estimator: Estimator, weights: Weights, seed: int) -> Soft | Hard:
+def _fitted(X: Any, estimator: Estimator, weights: Weights, seed: int) -> Given:
     model = clone(estimator)
     if model.get_params().get("random_state", 0) is None:
         model.set_params(random_state=seed)
@@ -349,7 +331,7 @@ def _fitted(X: Any, estimator: Estimator, weights: Weights, seed: int) -> Soft |
     rows = fit_weighted(model, X, weights)
     if hasattr(model, "predict_proba"):
         U = np.asarray(check_memberships(model.predict_proba(X)))
-        return Soft(model, U.shape[1])
+        return Given(model, U.shape[1])
     by_rule = hasattr(model, "predict")
     labels = np.asarray(model.predict(X) if by_rule else model.labels_)
     n_objects = X.shape[0] if by_rule else len(rows)
@@ -359,5 +341,6 @@ def _fitted(X: Any, estimator: Estimator, weights: Weights, seed: int) -> Soft |
     names = names[names != -1] if names.dtype.kind in "if" else names
     if names.size == 0:
         raise ValueError("every object is noise, label -1")
-    nearest = None if by_rule else NearestNeighbors(n_neighbors=1).fit(X[rows])
-    return Hard(model, names, nearest, labels)
+    # Without a rule, new objects get the label of the nearest fitted one.
+    known = model if by_rule else KNeighborsClassifier(1).fit(X[rows], labels)
+    return Given(known, len(names), names)

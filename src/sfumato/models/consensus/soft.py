@@ -21,8 +21,8 @@ are then read from its row of Z (see ``Reader``).
 
 The number of clusters is that with the largest mean, over mixtures, cells and the graph (for more
 than two features with similar ranges), of the relative eigengap times (1 - 5 E_aa) I_a. Families
-are fitted for a given number and always support it, so they do not take part. If the median over
-these kinds is no larger than for noise, the answer is one cluster: half of them must see clusters.
+are fitted for a given number and always support it, so they do not take part. If this mean is no
+larger than for noise, the answer is one cluster.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class Reader(NamedTuple):
 
     directions: np.ndarray
     misfit: float
+    information: float
     run: loop.Run
 
     def plain(self, Z: Any) -> Any:
@@ -69,15 +70,19 @@ class Reader(NamedTuple):
         return simplex.normalize(namespace(U).clip(U, min=0.0))
 
     def __call__(self, Z: Any) -> Any:
-        """Memberships (n, k) from rows of the factor, softened by the misfit.
+        """Memberships (n, k) from rows of the factor, softened by the doubt.
 
-        The misfit e, the share of the squared kernel that memberships do not express, is spread
-        over all clusters: (1 - e) u + e / k. Without this, memberships in strongly overlapping
-        clusters are too confident; labels do not change.
+        With the misfit e and the information I of the memberships, the doubt t = e / (e + I) is
+        spread over all clusters: (1 - t) u + t / k. Without this, memberships in strongly
+        overlapping clusters are too confident; labels do not change.
         """
         U = self.plain(Z)
-        doubt = min(self.misfit, 1.0)
+        doubt = self.misfit / max(self.misfit + self.information, np.finfo(float).tiny)
         return simplex.normalize((1.0 - doubt) * U + doubt / U.shape[1])
+
+    def worth(self, gap: float) -> float:
+        """Score of a number of clusters: relative eigengap, less the misfit, times information."""
+        return float(gap) * max(0.0, 1.0 - TUNING.penalty * self.misfit) * self.information
 
 
 def fit_reader(
@@ -93,9 +98,10 @@ def fit_reader(
 def reader_of(Z: np.ndarray, U: np.ndarray, mass: Weights, run: Any = None) -> Reader:
     """Directions of the clusters of memberships U (n, k), and the misfit that they leave."""
     P, _, Q = np.linalg.svd(Z.T @ (U if mass is None else mass[:, None] * U))
-    reader = Reader(P @ Q, 0.0, run)
-    root = 1.0 if mass is None else np.sqrt(mass)[:, None]
-    return reader._replace(misfit=misfit(root * Z, root * reader.plain(Z)))
+    reader = Reader(P @ Q, 0.0, 0.0, run)
+    root, plain = 1.0 if mass is None else np.sqrt(mass)[:, None], reader.plain(Z)
+    information = _information(plain, mass)
+    return reader._replace(misfit=misfit(root * Z, root * plain), information=information)
 
 
 class Candidate(NamedTuple):
@@ -132,10 +138,7 @@ class SoftConsensus(NamedTuple):
     def score(self) -> float:
         """Score of the number of clusters by the chosen evidence; 0 for one cluster."""
         values = self.chosen.factor.values
-        if len(values) < 3:
-            return 0.0
-        U = to_numpy(self.chosen(self.points))
-        return _worth(eigengap(values)[-1], self.chosen.reader, U, self.mass)
+        return self.chosen.reader.worth(eigengap(values)[-1]) if len(values) > 2 else 0.0
 
     def misfit(self, rows: Rows) -> float:
         """Misfit of the cluster kernel of any objects."""
@@ -215,12 +218,7 @@ def _information(U: np.ndarray, mass: Weights) -> float:
     """Mutual information of objects and clusters, as a share of the largest possible value."""
     mean = np.average(U, axis=0, weights=mass)
     within = np.average(entropy(U), weights=mass)
-    return float(entropy(mean[None])[0] - within) / float(np.log(U.shape[1]))
-
-
-def _worth(gap: float, reader: Reader, U: np.ndarray, mass: Weights) -> float:
-    """Score of a number of clusters: relative eigengap, less the misfit, times information."""
-    return float(gap) * max(0.0, 1.0 - TUNING.penalty * reader.misfit) * _information(U, mass)
+    return float(entropy(mean[None])[0] - within) / float(np.log(max(U.shape[1], 2)))
 
 
 def _several(rows: Rows, rng: np.random.Generator) -> Rows:
@@ -282,5 +280,4 @@ def noise_score(n_objects: int) -> float:
 
 def _score(gap: float, Z: np.ndarray, mass: np.ndarray) -> float:
     """Score of a number of clusters from rows of the factor alone."""
-    reader = reader_of(Z, reading(Z, mass), mass)
-    return _worth(gap, reader, reader(Z), mass)
+    return reader_of(Z, reading(Z, mass), mass).worth(gap)

@@ -28,7 +28,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import xlogy
@@ -43,16 +43,15 @@ from ...numerics import label_sweep as sweeps
 from ...numerics import label_table as tables
 from ...numerics import simplex
 from ...numerics.distances import unit_rows
-from ...numerics.eigen import leading_eigenvectors
-from ...similarity import ClusterKernel, Factored
+from ...similarity import ClusterKernel, Factored, cluster_kernel
 from ...similarity.coassociation import Rows
 from ..pairwise.estimator import PairwiseProbabilisticClustering, Settings
+from .em import TUNING
 from .soft import fit_reader
 
 SCREEN = 20_000  # objects on which the starts are compared
 FILLINGS = 5  # rounds of filling in unseen pairs
 SETTLED = 1e-3  # largest change of a membership at which the rounds stop
-REGULARIZATION = 0.02  # share of the mean degree that is added, as for soft evidence
 PLACED = 4096  # new objects placed at a time
 NEAR = 1e-12  # probabilities keep this distance from 0 and 1
 N_ROUNDS = 30  # rounds over the row of a new object
@@ -114,29 +113,11 @@ class ByKernel:
         return unit_rows(Rows(objects, self.table, constant=constant) @ self.projection)
 
 
-class FilledKernel(NamedTuple):
-    """Cluster kernel of a filled matrix: maps its rows to rows of the factor."""
-
-    projection: np.ndarray
-    constant: np.ndarray
-    values: np.ndarray
-
-    @classmethod
-    def of(cls, filled: np.ndarray, k: int, mass: Weights) -> FilledKernel:
-        """The kernel of rank ``k`` for objects with weights ``mass``."""
-        v = np.ones(len(filled)) if mass is None else mass
-        total, degree = float(v.sum()), filled @ v
-        extra = REGULARIZATION * float(v @ degree) / total**2
-        scaling = np.sqrt(v / (degree + total * extra))
-        found = leading_eigenvectors(scaling[:, None] * (filled + extra) * scaling, k)
-        values = np.where(found.values > 1e-12, found.values, np.inf)
-        projection = scaling[:, None] * found.vectors / values
-        following = found.following if np.isfinite(found.following) else 0.0  # none is left
-        return cls(projection, extra * projection.sum(axis=0), np.append(found.values, following))
-
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Rows (b, k) of the factor Z, from rows (b, n) of the filled matrix."""
-        return unit_rows(rows @ self.projection + self.constant)
+def common_similarity(W: np.ndarray, mass: Weights) -> tuple[float, float]:
+    """Mean degree of a similarity (n, n), and the share of it that is added to every pair."""
+    v = np.ones(len(W)) if mass is None else mass
+    degree = float(v @ W @ v) / float(v.sum())
+    return degree, TUNING.soft_regularization * degree / float(v.sum())
 
 
 class ByCompletion:
@@ -149,15 +130,19 @@ class ByCompletion:
         U = published.memberships
         for _ in range(FILLINGS):
             filled = np.where(np.isnan(ratios), U @ U.T, ratios)[:, seen]
-            self.kernel = FilledKernel.of(filled[seen], k, mass)
-            Z = self.kernel(filled)
+            self.extra = common_similarity(filled[seen], mass)[1]
+            self.kernel = cluster_kernel(filled[seen] + self.extra, k, sample_weight=mass)
+            Z = self.kernel.extend(filled + self.extra)
             self.reader = fit_reader(Z[seen], settings, U[seen], mass)
             # Without the softening by the misfit, which would accumulate over rounds.
             before, U = U, self.reader.plain(Z)
             if np.abs(U - before).max() <= SETTLED:
                 break
-        self.memberships, self.spectrum = U, self.kernel.values
-        self.misfit, self.run = self.reader.misfit, self.reader.run
+        following = self.kernel.following
+        self.spectrum = np.append(
+            self.kernel.eigenvalues, following if np.isfinite(following) else 0.0
+        )
+        self.memberships, self.misfit, self.run = U, self.reader.misfit, self.reader.run
 
     def place(self, new: tables.Table) -> np.ndarray:
         """Memberships of new objects, with unseen pairs filled in first by the published loss, then
@@ -167,7 +152,7 @@ class ByCompletion:
         U = self.published.place(new)
         for _ in range(2):
             filled = np.where(np.isnan(ratios), U @ self.memberships.T, ratios)[:, self.seen]
-            U = self.reader.plain(self.kernel(filled))
+            U = self.reader.plain(self.kernel.extend(filled + self.extra))
         return U
 
 
