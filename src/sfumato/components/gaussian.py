@@ -305,7 +305,6 @@ class Gaussian(Component):
         return self.box - float(np.linalg.slogdet(own.mix)[1]) / len(self.box)
 
     def _with_given(self, state: State) -> State:
-        """The state with the parameters given by the user."""
         weights, means, covariances, frozen = self.given
         if weights is not None:
             state = state._replace(weights=weights)

@@ -136,11 +136,9 @@ class InductiveClusterer(Clusterer):
         ]
 
     def _check_parameters(self) -> None:
-        """Check the parameters that ``__init__`` stored; models add further checks."""
         self._check_loop_parameters()
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
-        """Publish the fitted attributes of the best run."""
         self._state, total = run.state, weight_of(rows)
         objective = self._outer(self._objective(rows, run.state), total)
         U = self._memberships(rows, self._ready(run.state))

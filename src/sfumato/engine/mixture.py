@@ -73,7 +73,6 @@ class Mixture(Clusterer):
         """Publish the parameters of the fitted state, in the units of the data."""
 
     def _advice(self) -> str:
-        """Advice for the case that a cluster collapsed."""
         return "ask for fewer clusters"
 
     def _read(self, X: Array, *, reset: bool) -> Any:
@@ -86,7 +85,6 @@ class Mixture(Clusterer):
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
 
     def _sizes(self, X: Array, weights: np.ndarray | None) -> list[int]:
-        """Numbers of clusters to try."""
         sizes, n_objects = check_numbers(self.n_clusters, "n_clusters"), X.shape[0]
         if sizes is None:
             return first_sizes(X, self.max_clusters, weights)
@@ -149,15 +147,12 @@ class Mixture(Clusterer):
         return self._fit(X, weights, sizes, known, *self._errors(X, known, measurement_error))
 
     def _varying(self, X: Array, weights: np.ndarray | None, measurement_error: Any) -> Any:
-        """The features to fit."""
         return X
 
     def _errors(self, X: Array, known: Known, measurement_error: Any) -> tuple[Any, ...]:
-        """Further columns of the data."""
         return ()
 
     def _known(self, y: Any, links: tuple[Any, Any], X: Array, k: int) -> Known:
-        """Constraints from partial labels and links."""
         y = None if y is None else np.asarray(y)
         y = y[:, 0] if y is not None and y.ndim == 2 and y.shape[1] == 1 else y
         if y is not None and y.ndim == 1 and len(y) != X.shape[0]:
@@ -176,7 +171,6 @@ class Mixture(Clusterer):
     def _fit(
         self, X: Array, weights: np.ndarray | None, sizes: list[int], known: Known, *columns: Any
     ) -> Any:
-        """Search, and publish the result."""
         if known.labels is not None:  # every known label needs a cluster
             sizes = [k for k in sizes if k > known.labels.max()]
         dtype = _floating(X)
@@ -203,7 +197,6 @@ class Mixture(Clusterer):
     def _publish_fit(
         self, data: Objects, fits: list[Fit], best: Fit, dtype: Any, plan: Plan
     ) -> None:
-        """Publish the best fit and the table of all candidates."""
         n_objects = fits[0].likelihood.rows.shape[0]
         self.search_ = ModelSearch([fit.candidate for fit in fits], self.criterion, n_objects)
         self._component, self._state, self._dtype = best.likelihood.component, best.run.state, dtype
@@ -426,7 +419,6 @@ def _floating(X: Array) -> Any:
 
 
 def _as(U: Array, dtype: Any) -> Any:
-    """Memberships in the dtype of the data."""
     return U.astype(dtype) if isinstance(U, np.ndarray) and U.dtype.kind == "f" else U
 
 

@@ -16,7 +16,7 @@ smallest kurtosis, along which it looks most like two:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -130,8 +130,6 @@ class Objects:
 
 
 def _log_volume(component: Component, rows: Rows) -> float:
-    """Change of the log-likelihood of all rows by the change of coordinates."""
-
     def part(block: Array, w: Weights = None, *_: Any) -> tuple[float]:
         own = np.ones(block.shape[0]) if w is None else to_numpy(w)
         return (float(np.sum(own * component.log_volumes(block))),)
@@ -290,7 +288,10 @@ class _Search:
             pairs = list(zip(leading, self._from_groups(leading, tol), strict=True))
             donors[k], ends[k] = self._donors(pairs), [run for _, run in pairs]
             for i, (p, run) in enumerate(pairs if tight else ()):
-                grown = more(problems[k - 1][i], ends[k - 1][i].state) if k - 1 in ends else ()
+                grown: Iterable[np.ndarray] = ()
+                if k - 1 in ends:
+                    R = problems[k - 1][i].memberships(ends[k - 1][i].state)
+                    grown = _cuts(self.sample.spaces[0], R)
                 given = [] if self.plan.fixed else [*donors[k], *grown]
                 ends[k][i] = self._exchanged(p, given, tol, run)
             for p, run in zip(leading, ends[k], strict=True):
@@ -483,25 +484,15 @@ def moved_run(problem: Problem, best: loop.Run, limits: Limits) -> loop.Run:
 
 def _swaps(problem: Problem, state: State) -> Iterator[np.ndarray]:
     """Groups (k, n) in which a cluster was dropped and another one cut in two."""
-    L, weights = problem.logits(state), problem.sample.weights
-    for j in least_missed(L, weights)[: EFFORT.lost]:
-        others = L.copy()
-        others[j] = -np.inf
-        R = softmax_columns(others)[0] * weights
-        sides, spread = _sides(problem.sample.spaces[0], R)
-        spread[j] = -np.inf
-        for cut in np.argsort(-spread, kind="stable")[: min(EFFORT.cut, len(L) - 1)]:
-            for side in sides[cut]:
-                halves = R.copy()
-                halves[j] = np.where(side, 0.0, R[cut])
-                halves[cut] = np.where(side, R[cut], 0.0)
-                yield halves
+    L, sample = problem.logits(state), problem.sample
+    for j in least_missed(L, sample.weights)[: EFFORT.lost]:
+        left = softmax_columns(np.delete(L, j, axis=0))[0] * sample.weights
+        yield from _cuts(sample.spaces[0], left)
 
 
-def more(problem: Problem, state: State) -> Iterator[np.ndarray]:
-    """Weighted memberships (k + 1, n) of mixtures with one cluster cut in two."""
-    R = problem.memberships(state)
-    sides, spread = _sides(problem.sample.spaces[0], R)
+def _cuts(X: np.ndarray, R: np.ndarray) -> Iterator[np.ndarray]:
+    """Groups (k + 1, n) in which one of the widest of k groups was cut in two."""
+    sides, spread = _sides(X, R)
     for cut in np.argsort(-spread, kind="stable")[: EFFORT.cut]:
         for side in sides[cut]:
             halves = np.concatenate([R, np.where(side, 0.0, R[cut])[None]])

@@ -396,7 +396,6 @@ class SimilarityClusterer(Clusterer):
         return self._is("precomputed", "distance")
 
     def _is(self, *names: str) -> bool:
-        """Whether ``similarity`` is one of these names."""
         return isinstance(self.similarity, str) and self.similarity in names
 
     def _function(self) -> Any:

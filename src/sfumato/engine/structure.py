@@ -296,7 +296,6 @@ def _border(tree: cKDTree, lower: np.ndarray, upper: np.ndarray, m: int) -> floa
 
 
 def _medians(values: np.ndarray, owner: np.ndarray) -> np.ndarray:
-    """Median of the values of every owner."""
     order = np.lexsort((values, owner))
     values, starts = values[order], np.flatnonzero(np.diff(owner[order], prepend=-1))
     sizes = np.diff(np.append(starts, len(values)))

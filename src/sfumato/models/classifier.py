@@ -191,7 +191,6 @@ class MixtureClassifier(ClassifierMixin, Iterative):
     def _fit_classes(
         self, X: Array, codes: np.ndarray, weights: np.ndarray | None, n_classes: int
     ) -> list[GaussianMixture]:
-        """One mixture with a component per class, or one mixture per class."""
         settings = self.get_params()
         n_components = settings.pop("n_components")
         self._common = isinstance(n_components, Integral) and n_components == 1

@@ -209,7 +209,6 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
     @property
     def _searches(self) -> bool:
-        """Whether several families are tried."""
         return self.covariance_type in ("auto", "average")
 
     def _read(self, X: Array, *, reset: bool) -> Any:
@@ -251,7 +250,6 @@ class GaussianMixture(AutomaticMixture, Mixture):
         return self._learn(X, y, sample_weight, (must_link, cannot_link), measurement_error)
 
     def _errors(self, X: Array, known: Known, measurement_error: Any) -> tuple[Any, ...]:
-        """The covariances of errors, if given."""
         if known.links is not None and self.covariance_type == "average":
             raise ValueError(
                 "covariance_type='average' takes no must_link, cannot_link or labels of some "
@@ -304,7 +302,6 @@ class GaussianMixture(AutomaticMixture, Mixture):
         check_choice(self.covariance_type, name, ("auto", "full", "VVV", "diag", "VVI"))
 
     def _types(self, n: int, d: int, given: Start | None, errors: bool) -> tuple[str, ...]:
-        """Covariance types to try."""
         if not self._searches:
             return (self.covariance_type,)
         if given is not None and "covariances" in given.frozen:

@@ -371,7 +371,6 @@ class DirichletProcessMixture(Clusterer):
         return X
 
     def _kind(self) -> type:
-        """Class of the component."""
         return self.component if isinstance(self.component, type) else type(self.component)
 
     def _takes_missing(self) -> bool:

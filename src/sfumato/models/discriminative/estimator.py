@@ -385,11 +385,9 @@ class DiscriminativeClustering(Clusterer):
 
 
 def _posterior_means(r: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """Class distributions (k, classes) of clusters with these counts."""
     return (prior + r) / (prior + r).sum(axis=1, keepdims=True)
 
 
 def _one_cluster(problem: Problem) -> float:
-    """Log posterior of the classes if all objects were in one cluster."""
     (Q,) = problem.rows.columns
     return contingency.log_posterior(np.atleast_2d(to_numpy(Q.sum(axis=0))), problem.prior)

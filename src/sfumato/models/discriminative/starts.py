@@ -41,7 +41,6 @@ def starts(
 
 
 def _widths(X: Any, square: float, along: tuple[np.ndarray, float] | None) -> tuple[float, ...]:
-    """Bandwidths to try, widest first."""
     widest = np.sqrt(max(2 * square / X.shape[1], 1e-2))
     widths = [widest, widest / 2, widest / 4]
     if along is not None and along[1] < widths[-1]:
@@ -171,7 +170,6 @@ def _k_means_in_classes(
 def _class_means(
     X: Array, labels: np.ndarray, mass: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The classes present, their weights, and the means of their objects."""
     present = np.unique(labels)
     sizes = np.array([mass[labels == c].sum() for c in present])
     totals = np.stack([mass[labels == c] @ X[labels == c] for c in present])

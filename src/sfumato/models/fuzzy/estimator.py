@@ -285,7 +285,6 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     @property
     def _full(self) -> bool:
-        """Whether every cluster has its own ellipsoid."""
         return isinstance(self.metric, str) and self.metric == "mahalanobis"
 
     @property
@@ -294,7 +293,6 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     @property
     def _in_space(self) -> bool:
-        """Whether distances are measured in the space of a kernel."""
         return not (self._euclidean or self._full)
 
     def _check_parameters(self) -> None:
