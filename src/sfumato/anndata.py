@@ -21,7 +21,8 @@ def cluster(
     obsp: str | None = None,
     key_added: str = "sfumato",
 ) -> Any:
-    """Fit a copy of a model to the cells, and write memberships to ``adata.obsm[key_added]``.
+    """Fit a copy of a model to the cells, and write memberships to ``adata.obsm[key_added]``;
+    returns the fitted copy.
 
     Labels go to ``adata.obs[key_added]`` (a category), certainties to
     ``adata.obs[key_added + "_certainty"]``, parameters to ``adata.uns[key_added]``.
@@ -39,10 +40,6 @@ def cluster(
         Key of a similarity in ``adata.obsp``, such as ``"connectivities"``, for a model with
         ``similarity="precomputed"``.
     key_added : str
-
-    Returns
-    -------
-    model : the fitted copy
 
     Examples
     --------
@@ -73,7 +70,7 @@ def consensus(
 ) -> Any:
     """Soft consensus of several clusterings of the cells, such as Leiden at many resolutions.
 
-    Writes what ``cluster`` writes, under another key.
+    Writes what ``cluster`` writes, under another key; returns the fitted ``EvidenceAccumulation``.
 
     Parameters
     ----------
@@ -84,10 +81,6 @@ def consensus(
     n_clusters : int or "auto"
     key_added : str
     random_state : int or None
-
-    Returns
-    -------
-    model : EvidenceAccumulation, fitted
     """
     from . import EvidenceAccumulation
 

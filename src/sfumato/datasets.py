@@ -1,5 +1,5 @@
 """Generated data with known memberships, as ``Simulated`` records ``(evidence, memberships,
-labels)`` of plain arrays, drawn from ``random_state`` alone.
+labels)`` of plain arrays, drawn from ``random_state`` (None, an int or a Generator) alone.
 """
 
 from __future__ import annotations
@@ -63,7 +63,6 @@ def make_gaussians(
 
     Parameters
     ----------
-    n_objects, n_clusters, n_features : int
     separation : float
         Mahalanobis distance between the two closest centers, for the mean of their covariances.
         Clusters overlap strongly at 1, partly at 3, and not at 6.
@@ -72,7 +71,6 @@ def make_gaussians(
         fails.
     weights : array of shape (n_clusters,), optional
         Probability of each cluster, equal by default.
-    random_state : None, int or Generator
 
     Examples
     --------
@@ -136,7 +134,6 @@ def make_rings(
 
     Parameters
     ----------
-    n_objects, n_clusters : int
     %(simulated)s
 
     Examples
@@ -166,7 +163,6 @@ def make_spirals(
 
     Parameters
     ----------
-    n_objects, n_clusters : int
     turns : float
         How often an arm goes round; neighbouring arms lie 1 apart.
     %(simulated)s
@@ -206,7 +202,6 @@ def make_moons(
 
     Parameters
     ----------
-    n_objects : int
     %(simulated)s
 
     Examples
@@ -228,11 +223,6 @@ def make_uniform(
     n_objects: int = 300, *, n_features: int = 2, random_state: RandomState = None
 ) -> Simulated:
     """Features without any clusters: a uniform cloud in the unit cube, which is one cluster.
-
-    Parameters
-    ----------
-    n_objects, n_features : int
-    random_state : None, int or Generator
 
     Examples
     --------
@@ -256,11 +246,9 @@ def make_memberships(
 
     Parameters
     ----------
-    n_objects, n_clusters : int
     concentration : float
         Near 0 almost every object is certain; 1 is uniform on the simplex; large values give nearly
         equal memberships.
-    random_state : None, int or Generator
 
     Examples
     --------
@@ -294,7 +282,6 @@ def make_similarity(
     scale : float
     noise : float
         Standard deviation of the noise, in units of ``scale``.
-    random_state : None, int or Generator
 
     Examples
     --------
@@ -335,14 +322,12 @@ def make_block_similarity(
 
     Parameters
     ----------
-    n_objects, n_clusters : int
     stay : float
         Probability that a step stays in its cluster; 1 / n_clusters means no structure.
     spread : float
         Standard deviation of the logarithms of the degrees.
     noise : float
         Standard deviation of the logarithms of the similarities, given the degrees.
-    random_state : None, int or Generator
 
     Examples
     --------
@@ -416,7 +401,6 @@ def make_labelings(
         Probability of a random label; used if ``memberships`` is not given.
     missing : float
         Probability that a partition did not see an object (label -1).
-    random_state : None, int or Generator
 
     Examples
     --------

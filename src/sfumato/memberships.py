@@ -74,13 +74,8 @@ def check_memberships(memberships: Any, name: str = "memberships") -> Any:
 
 
 def harden(memberships: ArrayLike, *, threshold: float = 0.0) -> Any:
-    """Labels (n,): the cluster of the largest membership, or -1 if that is below ``threshold``.
-
-    Parameters
-    ----------
-    memberships : array of shape (n, k)
-    threshold : float
-        With 0 no object is rejected.
+    """Labels (n,) of memberships (n, k): the cluster of the largest one, or -1 if that is below
+    ``threshold``; with 0 no object is rejected.
 
     Examples
     --------
@@ -96,13 +91,9 @@ def harden(memberships: ArrayLike, *, threshold: float = 0.0) -> Any:
 
 
 def entropy(memberships: ArrayLike, *, relative: bool = False) -> Any:
-    """Entropy (n,) of every row in nats: 0 for a certain object, log k for equal memberships.
+    """Entropy (n,) of memberships (n, k) in nats: 0 for a certain object, log k for equal ones.
 
-    Parameters
-    ----------
-    memberships : array of shape (n, k)
-    relative : bool
-        Divide by log k, so that 1 means equal memberships.
+    If ``relative``, it is divided by log k, so that 1 means equal memberships.
 
     Examples
     --------
@@ -118,12 +109,9 @@ def entropy(memberships: ArrayLike, *, relative: bool = False) -> Any:
 
 
 def margin(memberships: ArrayLike) -> Any:
-    """Difference (n,) of the two largest memberships: 1 for a certain object, 0 for a tie.
+    """Difference (n,) of the two largest memberships (n, k): 1 for a certain object, 0 for a tie.
 
-    Parameters
-    ----------
-    memberships : array of shape (n, k)
-        With one cluster all margins are 1.
+    With one cluster all margins are 1.
 
     Examples
     --------
@@ -140,12 +128,8 @@ def margin(memberships: ArrayLike) -> Any:
 
 
 def sizes(memberships: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-    """Soft sizes (k,) of the clusters: sums of memberships over the (weighted) objects.
-
-    Parameters
-    ----------
-    memberships : array of shape (n, k)
-    sample_weight : array of shape (n,), optional
+    """Soft sizes (k,) of the clusters: sums of memberships (n, k) over the objects, which may have
+    weights (n,).
 
     Examples
     --------
@@ -209,14 +193,10 @@ def one_hot(
 def most_uncertain(
     memberships: ArrayLike, n_objects: int = 10, *, by: str = "entropy"
 ) -> np.ndarray:
-    """Indices of the ``n_objects`` objects with the least certain memberships, least certain first.
+    """Indices of the ``n_objects`` objects with the least certain memberships (n, k).
 
-    Parameters
-    ----------
-    memberships : array of shape (n, k)
-    n_objects : int
-    by : {"entropy", "margin"}
-        Largest entropy, or smallest gap between the two best clusters.
+    The least certain comes first: it has the largest entropy or, with ``by="margin"``, the smallest
+    gap between the two best clusters.
 
     Examples
     --------
@@ -231,12 +211,7 @@ def most_uncertain(
 
 
 def project_simplex(scores: Any) -> Any:
-    """Memberships nearest to ``scores`` row by row, an array of the same shape.
-
-    Parameters
-    ----------
-    scores : array of shape (n, k) or (k,)
-        Finite numbers of any sign.
+    """Memberships nearest to ``scores`` (n, k) or (k,), finite numbers of any sign, row by row.
 
     Examples
     --------
@@ -261,18 +236,13 @@ def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
     """The same memberships with the clusters in the order that best matches ``reference``.
 
     The order maximises the overlap ``sum_i u_i'v_i`` (optimal assignment), which also minimises the
-    squared distance to ``reference``.
+    squared distance to ``reference``. Clusters that only ``reference`` has become columns of zeros;
+    those that only ``memberships`` has follow at the end, in their old order: (n, max(k, k')).
 
     Parameters
     ----------
     memberships : array of shape (n, k)
     reference : array of shape (n, k')
-
-    Returns
-    -------
-    aligned : array of shape (n, max(k, k'))
-        Clusters that only ``reference`` has become columns of zeros; those that only
-        ``memberships`` has follow at the end, in their old order.
 
     Examples
     --------
@@ -348,13 +318,8 @@ def average(
 def cooccurrence(memberships: ArrayLike, pairs: ArrayLike | None = None) -> Any:
     """Chance u_i'u_j that two objects belong to one cluster: (m,) for given pairs, else (n, n).
 
-    An object is always together with itself: the chance is 1, whatever its memberships.
-
-    Parameters
-    ----------
-    memberships : array of shape (n, k)
-    pairs : integer array of shape (m, 2), optional
-        Without pairs the whole matrix (n, n) is made.
+    An object is always together with itself: the chance is 1, whatever its memberships (n, k). The
+    pairs are integers (m, 2).
 
     Examples
     --------
@@ -394,13 +359,8 @@ def _together(U: Any, pairs: np.ndarray) -> Any:
 
 
 def strongest(memberships: ArrayLike, top: int = 8) -> sp.csr_array:
-    """The largest memberships of every object, as a sparse array (n, k) whose rows sum to one.
-
-    Parameters
-    ----------
-    memberships : array of shape (n, k)
-    top : int
-        Memberships kept per object. Among equal ones the first clusters are kept.
+    """The ``top`` largest memberships of every object, as a sparse array (n, k) whose rows sum to
+    one. Among equal ones the first clusters are kept.
 
     Examples
     --------

@@ -11,6 +11,7 @@ from sfumato.cli import main
 from sfumato.cli.evidence import advice, explained_by_one
 from sfumato.cli.main import Terminal
 from sfumato.io import Roles, read
+from sfumato.report._description import rules
 
 CAUSES = [
     "0 looks like",
@@ -85,8 +86,12 @@ def test_one_column_may_explain_the_clusters(tmp_path):
     )
     table = _read(frame, tmp_path / "t.csv")
     labels = np.tile([0, 1, 2], 30)
-    assert "'ward' alone determines the cluster of 100%" in explained_by_one(table, labels)[0]
-    assert explained_by_one(table, rng.permutation(labels)) == []
+    tree = rules(table.used, labels)
+    said = explained_by_one(tree, 5, labels)
+    assert "'ward' alone determines the cluster of 100%" in said
+    assert explained_by_one(tree, 2, labels) == ""
+    other = rng.permutation(labels)
+    assert explained_by_one(rules(table.used, other), 5, other) == ""
 
 
 def test_the_verdict_says_that_one_column_explains_the_clusters(tmp_path, monkeypatch, capsys):

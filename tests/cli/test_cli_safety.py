@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -24,14 +25,15 @@ def during(monkeypatch):
     """Something that happens between the fit and the writing of its result."""
 
     def install(action):
-        fit = fitting._fit
+        watched = fitting._watched
 
-        def fit_and_act(*arguments):
-            said = fit(*arguments)
+        @contextmanager
+        def watched_and_act(*arguments):
+            with watched(*arguments):
+                yield
             action()
-            return said
 
-        monkeypatch.setattr(fitting, "_fit", fit_and_act)
+        monkeypatch.setattr(fitting, "_watched", watched_and_act)
 
     return install
 
@@ -173,7 +175,7 @@ def test_a_result_that_cannot_be_written_leaves_the_fit(run, data, tmp_path, mon
 def test_a_full_disk_is_noticed_before_the_fit(run, data, monkeypatch):
     usage = shutil.disk_usage(".")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=0))
-    monkeypatch.setattr(fitting, "_fit", lambda *_: pytest.fail("the fit has begun"))
+    monkeypatch.setattr(fitting, "_watched", lambda *_: pytest.fail("the fit has begun"))
     for words in (
         ("fit", data, *ROLES, "--out", "r"),
         ("predict", "r", data, "--out", "p.csv"),
@@ -188,7 +190,7 @@ def test_a_folder_that_may_not_be_written_is_noticed_before_the_fit(
     run, data, tmp_path, monkeypatch
 ):
     (tmp_path / "locked").mkdir(mode=0o500)
-    monkeypatch.setattr(fitting, "_fit", lambda *_: pytest.fail("the fit has begun"))
+    monkeypatch.setattr(fitting, "_watched", lambda *_: pytest.fail("the fit has begun"))
     code, _, err = run("fit", data, *ROLES, "--out", "locked/r")
     assert (code, "cannot be written to" in err) == (2, True)
 

@@ -340,7 +340,7 @@ def test_bad_features_are_refused(client, data):
 
 def test_without_a_cluster_the_message_says_how_to_start_one(data, monkeypatch):
     monkeypatch.setattr(
-        "sfumato.dask._cluster.default_client",
+        "sfumato.dask._features.default_client",
         lambda: (_ for _ in ()).throw(ValueError("no clients")),
     )
     with pytest.raises(ValueError, match="needs a cluster"):
@@ -405,7 +405,6 @@ def test_rows_of_files_are_kept_where_the_workers_have_room(client, data, tmp_pa
     rows = _features.SpreadRows(features, view=lambda block: 2.0 * block)
     kept = rows.kept()
     assert kept.is_kept
-    assert kept.stacked == X.dtype
     monkeypatch.setattr(_features, "_memory", lambda: X.nbytes)
     assert not rows.kept().is_kept
     for each in (rows, kept):
@@ -436,7 +435,7 @@ def _faults_of_temporaries():
     """Pages that the system clears for arrays that a task makes and frees."""
     import resource
 
-    from sfumato.dask._cluster import keep_temporaries
+    from sfumato.dask._features import keep_temporaries
 
     def faults():
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -134,18 +134,6 @@ def test_a_forked_process_has_threads_of_its_own():
         assert pool.map_async(_total, [0]).get(timeout=60) == [expected]
 
 
-def test_stacks_of_blocks_equal_single_blocks():
-    rng = np.random.default_rng(6)
-    stack = np.stack([distances.features(rng.normal(size=(3, 40)), "spherical") for _ in range(4)])
-    weights = rng.random(160)
-    ready = fuzzy.ready(fuzzy.State(rng.normal(size=(5, 3))), fuzzy.Rule(2.0))
-    together = fuzzy.summarize(stack, weights, ready)
-    parts = [
-        fuzzy.summarize(Z, w, ready) for Z, w in zip(stack, weights.reshape(4, 40), strict=True)
-    ]
-    agree(together, fuzzy.Stats(sum(p.sums for p in parts), sum(p.objective for p in parts)), 1e-13)
-
-
 def test_an_error_in_a_thread_reaches_the_caller():
     rows = Rows(np.arange(40_000.0)[:, None], None, n_jobs=2)
 

@@ -12,7 +12,7 @@ matplotlib.use("Agg")
 from matplotlib.figure import Figure
 
 from sfumato import FuzzyCMeans, GaussianMixture, plot
-from sfumato.plot._style import literal, ordering, thin
+from sfumato.plot._objects import literal, ordering, thin
 from sfumato.selection import choose_n_clusters
 
 HOSTILE = [

@@ -38,13 +38,7 @@ Returns
 ax : matplotlib axes""",
     "simulated": """\
 noise : float
-    Standard deviation of the noise in both coordinates.
-random_state : None, int or Generator
-
-Returns
--------
-simulated : Simulated
-    Features (n_objects, 2), one-hot memberships, labels.""",
+    Standard deviation of the noise in both coordinates.""",
     "learning_spectral": """\
 References
 ----------
@@ -106,7 +100,7 @@ criterion : {"bic", "icl", "aic"}, default="bic"
     How to choose among candidates.""",
     "mixture_loop": """\
 n_init : int
-    Number of starts; the best ones after a few steps continue until some of them agree. With
+    Number of starts; the best ones after a few steps continue, then clusters are moved. With
     many objects they compete on a sample.
 max_iter, tol : int, float
     Largest number of steps per start, which stops when a step raises the objective per object
@@ -142,10 +136,5 @@ n_clusters_, n_iter_, converged_ : int, int, bool
 def documented(thing: Thing) -> Thing:
     """The same function or class, with shared texts filled into its docstring."""
     if thing.__doc__:  # no docstrings with ``python -OO``
-        thing.__doc__ = PLACE.sub(_text, thing.__doc__)
+        thing.__doc__ = PLACE.sub(lambda found: indent(TEXTS[found[2]], found[1]), thing.__doc__)
     return thing
-
-
-def _text(found: re.Match[str]) -> str:
-    margin, name = found.groups()
-    return indent(TEXTS[name], margin)

@@ -54,7 +54,6 @@ class Rows:
         self.X, self.columns, self.n_jobs, self.view = X, columns, n_jobs, view
         self.shape, self.dtype = X.shape, X.dtype
         self._made: dict[int, Any] = {}  # kept blocks of the view, by their first row
-        self.stack: np.ndarray | None = None  # (blocks, q, size), those of full size
 
     @property
     def _here(self) -> bool:
@@ -92,23 +91,11 @@ class Rows:
             return [function(*group) for group in groups]
         return list(in_threads(function, groups, self.n_jobs))
 
-    def sum(self, function: Callable[..., Any], stacks: Callable[..., Any] | None = None) -> Any:
-        """Sum over blocks of ``function(X_block, *column_blocks)``, a tuple of arrays and numbers.
-
-        ``stacks(Z, *column_blocks)`` does the same for all kept blocks Z (blocks, q, size) at once.
-        """
+    def sum(self, function: Callable[..., Any]) -> Any:
+        """Sum over blocks of ``function(X_block, *column_blocks)``, a tuple of arrays."""
 
         def total(group: list[slice]) -> Any:
-            if stacks is None or self.stack is None:
-                return reduce(add, (function(*self._cut(rows)) for rows in group))
-            size = self.stack.shape[2]
-            whole = [rows for rows in group if rows.stop - rows.start == size]
-            parts = [function(*self._cut(rows)) for rows in group[len(whole) :]]
-            if whole:
-                columns = self._columns(slice(whole[0].start, whole[-1].stop))
-                first = whole[0].start // size
-                parts.insert(0, stacks(self.stack[first : first + len(whole)], *columns))
-            return reduce(add, parts)
+            return reduce(add, (function(*self._cut(rows)) for rows in group))
 
         return reduce(add, self._each(total))
 
@@ -143,7 +130,7 @@ class Rows:
     def with_columns(self, *columns: Any) -> Rows:
         """The same rows with other columns; kept blocks stay kept."""
         rows = Rows(self.X, *columns, n_jobs=self.n_jobs, view=self.view)
-        rows._made, rows.stack = self._made, self.stack
+        rows._made = self._made
         return rows
 
     def kept(self, *, mapped: bool = False) -> Rows:
@@ -163,18 +150,11 @@ class Rows:
         if n_bytes > budget_for(n_bytes) // 4:
             return self
         kept = self.with_columns(*self.columns)
-        size = self.slices[0].stop
-        shape = self.shape[0] // size, first.shape[1], size
-        whole = kept.stack = np.empty(shape, dtype=first.dtype)
         kept._made = {}
 
         def make(group: list[slice]) -> None:
             for rows in group:
-                block = np.asfortranarray(self._cut(rows)[0])
-                if rows.stop - rows.start == size:
-                    whole[rows.start // size] = block.T
-                    block = whole[rows.start // size].T
-                kept._made[rows.start] = block
+                kept._made[rows.start] = np.asfortranarray(self._cut(rows)[0])
 
         self._each(make)
         return kept
@@ -191,9 +171,9 @@ class Rows:
         return bool(self._made)
 
     @property
-    def stacked(self) -> np.dtype | None:
-        """dtype of the stacked results of a pass; None if none are stacked."""
-        return None if self.stack is None else self.stack.dtype
+    def kept_bytes(self) -> int:
+        """Bytes of the kept view."""
+        return sum(block.nbytes for block in self._made.values())
 
     def _kept_there(self, first: Array) -> Rows:
         """The same as ``kept``, for arrays of other libraries."""

@@ -8,7 +8,7 @@ import inspect
 import re
 import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,8 +34,8 @@ class Tuning(NamedTuple):
     # units: Euclidean distances would be dominated by the widest. A factor of ten in deviation is a
     # factor of a hundred in variance.
     fold: float = 10.0
-    # Largest number of columns for fitting one Gaussian to all of them (to fill missing values) and
-    # for finding a single column that explains the clusters; both then take about a second.
+    # Largest number of columns for fitting one Gaussian to all of them, to fill missing values;
+    # that then takes about a second.
     columns: int = 50
     rows: int = 5000
     # Number of rows per column that the Gaussian needs.
@@ -307,28 +307,18 @@ def _repeated(table: Table) -> list[str]:
     return [f"{count:,} {are} out if the same object was entered twice"] * bool(count)
 
 
-def explained_by_one(table: Table, labels: np.ndarray) -> list[str]:
-    """A sentence if one of several columns determines the cluster of nearly every object."""
-    from sklearn.tree import DecisionTreeClassifier
-
-    k = len(np.unique(labels))
-    if k < 2 or not 2 < len(table.used) <= TUNING.columns:
-        return []
-    few = np.random.default_rng(0).permutation(len(labels))[: TUNING.rows]
-    y = labels[few]
-    shares = {}
-    for column in table.used:
-        held: Any = column.numbers if column.codes is None else column.codes
-        x = np.nan_to_num(np.asarray(held, dtype=np.float64)[few, None], nan=-1.0)
-        tree = DecisionTreeClassifier(max_leaf_nodes=max(k, len(column.categories)), random_state=0)
-        shares[column.name] = float(tree.fit(x, y).score(x, y))
-    best = max(shares, key=shares.__getitem__)
-    if shares[best] < max(TUNING.alone, np.bincount(y).max() / len(y) + 0.01):
-        return []
-    return [
-        f"column '{plain(best, 30)}' alone determines the cluster of {shares[best]:.0%} of the "
-        f"objects: --drop {shlex.quote(plain(best, 200))} shows what the other columns say"
-    ]
+def explained_by_one(tree: Mapping[str, Any] | None, n_columns: int, labels: np.ndarray) -> str:
+    """A sentence if the rules of the report need only one of several columns, and determine the
+    cluster of nearly every object.
+    """
+    least = max(TUNING.alone, np.bincount(labels).max() / len(labels) + 0.01)
+    if n_columns < 3 or tree is None or len(tree["columns"]) > 1 or tree["accuracy"] < least:
+        return ""
+    return (
+        f"column '{plain(tree['columns'][0], 30)}' alone determines the cluster of "
+        f"{tree['accuracy']:.0%} of the objects: --drop "
+        f"{shlex.quote(plain(tree['columns'][0], 200))} shows what the other columns say"
+    )
 
 
 def agreement_of_resamples(estimator: Estimator, table: Table, seed: int) -> float | None:

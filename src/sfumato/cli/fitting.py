@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import __version__
 from ..array.text import plain
-from ..array.types import ArrayLike, Estimator
+from ..array.types import Estimator
 from ..engine.loop import checkpoints, progress
 from ..io import InputError, Table, read
 from ..io.columns import number
@@ -131,15 +131,25 @@ def fit_and_write(
 
     evidence, extra = prepare(estimator, table, request.model, request.labels)
     said: list[str] = []
-    curve = None
+    curve = checkpoint = None
     if request.clusters == "auto":
-        said, curve = automatic(request.model, estimator, table, terminal)
+        said, curve = automatic(estimator, table, terminal)
     if output is not None:
         asked = 1 if request.clusters == "auto" else int(request.clusters or 1)
         output.need(8 * table.values.shape[0] * (asked + 2))  # at least eight bytes per number
-    checkpoint = _checkpoint(request, estimator, table, terminal, output)
+        if request.checkpoints:
+            checkpoint = _checkpoint(request, estimator, table, terminal, output)
+    resumed = checkpoint is not None and checkpoint.resumed > 0
     began, before = time.monotonic(), _mapped(table)
-    said += _fit(estimator, evidence, extra, request, checkpoint, terminal, output)
+    with (
+        damaged("the checkpoint cannot be used") if resumed else nullcontext(),
+        terminal.heard() as heard,
+        _watched(estimator, request.model, terminal),
+        _kept(checkpoint, output, terminal),
+        nullcontext() if checkpoint is None else checkpoints(checkpoint),
+    ):
+        estimator.fit(evidence, **extra)
+    said += heard
     if _mapped(table) not in (before, None):
         raise InputError(f"{table.source} changed while the fit was reading it: fit again")
     if request.strict and not estimator.converged_:
@@ -166,51 +176,26 @@ def fit_and_write(
 
 
 def _checkpoint(
-    request: Request, estimator: Estimator, table: Table, terminal: Terminal, output: Output | None
-) -> Checkpoint | None:
-    if output is None or not request.checkpoints:
-        return None
+    request: Request, estimator: Estimator, table: Table, terminal: Terminal, output: Output
+) -> Checkpoint:
+    """Where the fit is kept, and where it goes on from."""
     parameters = {key: repr(value) for key, value in sorted(estimator.get_params().items())}
     asked = [request.model, parameters, list(request.roles), request.scale]
-    return Checkpoint(
+    checkpoint = Checkpoint(
         _checkpoint_of(request.out),
         json.dumps([__version__, *asked, table.digest]),
         token=output.token,
         warn=lambda text: terminal.remark(f"warning: {text}"),
     )
+    if request.resume:
+        checkpoint.resume()
+        done = f"continuing after {checkpoint.resumed} iterations"
+        terminal.remark(done if checkpoint.resumed else "nothing to resume: starting afresh")
+    return checkpoint
 
 
 def _checkpoint_of(out: Path) -> Path:
     return out.with_name(f"{out.name}.checkpoint")
-
-
-def _fit(
-    estimator: Estimator,
-    evidence: ArrayLike,
-    extra: dict[str, Any],
-    request: Request,
-    checkpoint: Checkpoint | None,
-    terminal: Terminal,
-    output: Output | None,
-) -> list[str]:
-    """Fit with a progress bar, checkpoints and Ctrl-C; returns the warnings of the model."""
-    if checkpoint is not None and request.resume:
-        checkpoint.resume()
-        terminal.remark(
-            f"continuing after {checkpoint.resumed} iterations"
-            if checkpoint.resumed
-            else "nothing to resume: starting afresh"
-        )
-    resumed = checkpoint is not None and checkpoint.resumed > 0
-    with (
-        damaged("the checkpoint cannot be used") if resumed else nullcontext(),
-        terminal.heard() as said,
-        _watched(estimator, request.model, terminal),
-        _kept(checkpoint, output, terminal),
-        nullcontext() if checkpoint is None else checkpoints(checkpoint),
-    ):
-        estimator.fit(evidence, **extra)
-    return said
 
 
 def _mapped(table: Table) -> tuple[int, int, int] | None:
@@ -309,7 +294,7 @@ def demo(out: Path, force: bool, seed: int, as_json: bool) -> None:
 
 
 def automatic(
-    model: str, estimator: Estimator, table: Table, terminal: Terminal
+    estimator: Estimator, table: Table, terminal: Terminal
 ) -> tuple[list[str], dict[str, Any] | None]:
     """Set the number of clusters of the estimator; returns warnings and the curve of scores."""
     if estimator.chooses_n_clusters == "auto":  # the fit itself searches
@@ -318,23 +303,18 @@ def automatic(
         return [], None
     from ..report._page import curve_of_choice
 
-    choice, said = _search(estimator, table, model, None, "auto", terminal)
+    choice, said = _search(estimator, table, None, "auto", terminal)
     estimator.set_params(n_clusters=choice.n_clusters)
     return said, curve_of_choice(choice)
 
 
 def _search(
-    estimator: Estimator,
-    table: Table,
-    model: str,
-    candidates: range | None,
-    criterion: str,
-    terminal: Terminal,
+    estimator: Estimator, table: Table, candidates: range | None, criterion: str, terminal: Terminal
 ) -> tuple[Any, list[str]]:
     if estimator.needs_classes:
         raise InputError(
-            f"give the number of clusters of the {model} model with --clusters: "
-            "it depends on how the clusters will be used, not on the data"
+            "give the number of clusters of this model with --clusters: it depends on how the "
+            "clusters will be used, not on the data"
         )
     # late: scikit-learn is imported only once the file is known to be good
     from ..selection import choose_n_clusters
@@ -370,28 +350,19 @@ def choose(
     if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"--plot writes PNG, SVG or PDF files, got '{plot.name}'")
     terminal = Terminal(as_json=asked.as_json, quiet=asked.quiet)
-    check = check_file("--plot")
-    claim = (
-        nullcontext() if plot is None else Output(plot, check, force=asked.force, option="--plot")
-    )
-    with claim as output:
-        choice, agreed = _chosen(asked, candidates, criterion, terminal)
+    to: Any = {"check": check_file("--plot"), "force": asked.force, "option": "--plot"}
+    with nullcontext() if plot is None else Output(plot, **to) as output:
+        asked, table = _read(asked, terminal)
+        estimator = make(asked.model, None, **asked.model_settings)
+        table = on_one_scale(table, asked, estimator, terminal)
+        prepare(estimator, table, asked.model, asked.labels)
+        choice, _ = _search(estimator, table, candidates, criterion, terminal)
+        with terminal.progress("comparing with resamples"):
+            agreed = agreement_of_resamples(choice.estimator, table, asked.seed)
         _show(choice, agreed, terminal)
         if plot is not None and output is not None:
             with output.file() as partial:
                 _draw(partial, plot.suffix[1:].lower(), choice)
-
-
-def _chosen(
-    asked: Request, candidates: range | None, criterion: str, terminal: Terminal
-) -> tuple[Any, float | None]:
-    asked, table = _read(asked, terminal)
-    estimator = make(asked.model, None, **asked.model_settings)
-    table = on_one_scale(table, asked, estimator, terminal)
-    prepare(estimator, table, asked.model, asked.labels)
-    choice, _ = _search(estimator, table, asked.model, candidates, criterion, terminal)
-    with terminal.progress("comparing with resamples"):
-        return choice, agreement_of_resamples(choice.estimator, table, asked.seed)
 
 
 def _show(choice: Any, agreed: float | None, terminal: Terminal) -> None:

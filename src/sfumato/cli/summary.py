@@ -47,9 +47,13 @@ def summarize(
     levels = estimator.levels_ if request.levels else ()
     agreed = agreement_of_resamples(estimator, table, request.seed)
     judged = verdict(estimator, stability=agreed, automatic=request.clusters == "auto")
-    if one_column := explained_by_one(table, np.asarray(estimator.labels_)):
+    drawn = _pictures(request, estimator, table, U)
+    drawn["selection"] = curve or curve_of_model(estimator)
+    described = drawn.get("description") or {}
+    tree, labels = described.get("tree"), np.asarray(estimator.labels_)
+    if one_column := explained_by_one(tree, len(table.used), labels):
         kind = "note" if judged.kind == "good" else judged.kind
-        judged = judged._replace(kind=kind, text=f"{judged.text} But {one_column[0]}.")
+        judged = judged._replace(kind=kind, text=f"{judged.text} But {one_column}.")
     parameters = {
         key: value if isinstance(value, str | int | float | None) else repr(value)
         for key, value in estimator.get_params(deep=False).items()
@@ -108,23 +112,15 @@ def summarize(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
     }
-    drawn = _pictures(request, estimator, table, U)
-    drawn["selection"] = curve or curve_of_model(estimator)
-    summary |= _described_clusters(drawn.get("description"), table.names)
+    if described:
+        summary |= {name: described[name] for name in ("tree", "missing")}
+        summary["clusters"] = [  # in words and numbers
+            {part: cluster[part] for part in ("sentence", "columns")}
+            | {"typical": [str(table.names[row["object"]]) for row in cluster["typical"]]}
+            for cluster in described["clusters"]
+        ]
     at = [np.asarray(estimator.at(level.n_clusters)).argmax(axis=1) for level in levels]
     return Result(U, table.names, summary, drawn, np.column_stack(at) if at else None)
-
-
-def _described_clusters(described: dict[str, Any] | None, ids: Sequence[str]) -> dict[str, Any]:
-    """Description of each cluster, in words and numbers."""
-    if described is None:
-        return {}
-    clusters = [
-        {part: cluster[part] for part in ("sentence", "columns")}
-        | {"typical": [str(ids[row["object"]]) for row in cluster["typical"]]}
-        for cluster in described["clusters"]
-    ]
-    return {"clusters": clusters, "tree": described["tree"], "missing": described["missing"]}
 
 
 def measures(U: np.ndarray, classes: Sequence[str] | None) -> dict[str, float]:

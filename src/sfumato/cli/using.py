@@ -67,11 +67,7 @@ def predict(
 
 
 def _predicted(
-    model: Path,
-    summary: dict[str, Any],
-    table: Table,
-    n_clusters: int | None,
-    terminal: Terminal,
+    model: Path, summary: dict[str, Any], table: Table, n_clusters: int | None, terminal: Terminal
 ) -> np.ndarray:
     """Memberships of new objects."""
     names = summary["input"]["labels"]

@@ -21,6 +21,7 @@ from ..array.arrays import is_numpy
 from ..array.rows import Rows
 from ..array.types import Array, Weights
 from ..conjugate import NormalInverseWishart
+from ..conjugate.normal import positive_definite
 from ..engine.component import Component, Ready
 from ..engine.linked import LinkedRows, free_weights
 from ..numerics import distances, families, seeding
@@ -97,7 +98,12 @@ def check_start(given: Start, covariance_type: str, k: int, d: int, *, noise: bo
     shape = shapes.get(covariance_type, (k, d, d))
     covariances = _check_initial(given.covariances, "init.covariances", shape)
     if covariances is not None:
-        covariances = _check_covariances(covariances, covariance_type)
+        if covariance_type not in ("diag", "spherical"):
+            covariances = positive_definite(covariances, "init.covariances")
+        elif covariances.min() <= 0:
+            raise ValueError(
+                f"init.covariances must be positive, got {covariances.min():g}: give variances"
+            )
     return Start(weights, means, covariances, tuple(given.frozen))
 
 
@@ -119,28 +125,6 @@ def _check_initial(value: object, name: str, shape: tuple[int, ...]) -> np.ndarr
             "give a number in its place"
         )
     return array
-
-
-def _check_covariances(given: np.ndarray, covariance_type: str) -> np.ndarray:
-    """Starting covariances: symmetric positive definite matrices, or positive numbers."""
-    if covariance_type in ("diag", "spherical"):
-        if given.min() <= 0:
-            raise ValueError(
-                f"init.covariances must be positive, got {given.min():g}: give variances"
-            )
-        return given
-    transposed = np.swapaxes(given, -1, -2)
-    deviations = np.sqrt(np.abs(np.diagonal(given, axis1=-2, axis2=-1)))
-    if (np.abs(given - transposed) > 1e-8 * deviations[..., None] * deviations[..., None, :]).any():
-        raise ValueError("init.covariances must be symmetric: give (C + C.T) / 2 of each matrix C")
-    try:
-        np.linalg.cholesky(given)
-    except np.linalg.LinAlgError:
-        raise ValueError(
-            "init.covariances must be positive definite, but a matrix has an eigenvalue that is "
-            "not positive"
-        ) from None
-    return (given + transposed) / 2.0
 
 
 class Measured(NamedTuple):
@@ -416,23 +400,21 @@ class Gaussian(Component):
 
     def whole(self, rows: Rows, linked: LinkedRows | None) -> Whole | None:
         """The native loop, for few features in one block of z(x)."""
+        if self.apart or self.given.frozen or rows.only_block is None:
+            return None
+        block, (weights, *free) = rows.only_block[0], rows.columns or (None,)
         if (
-            self.apart
-            or rows.stack is None
-            or len(rows.stack) != 1
-            or rows.stack.shape[1:] != (distances.width(self.n_features, self.kind), rows.shape[0])
-            or rows.stack.dtype != np.float64
+            block.shape[1] != distances.width(self.n_features, self.kind)
+            or block.dtype != np.float64
             or rows.shape[1] > 16  # plain loops over large matrices are slower than BLAS
-            or self.given.frozen
             or self.coordinates.thinnest < 1e-8  # for flat data less accurate than LAPACK
         ):
             return None
-        weights, *free = rows.columns or (None,)
         if linked is not None:
             if not linked.links.enumerable(self.n_clusters + (self.noise is not None)):
                 return None
             weights = free_weights(rows.shape[0], weights, free[0])
-        return Whole(rows.stack[0], weights, self.prior, linked)
+        return Whole(block.T, weights, self.prior, linked)
 
     def n_parameters(self) -> int:
         noise = self.noise is not None
@@ -457,6 +439,9 @@ class Gaussian(Component):
         if not spikes.any():
             return ""
         return f"component {np.flatnonzero(spikes)[0]} of {self.n_clusters} collapsed"
+
+    def is_sound(self, state: State, count: float) -> bool:
+        return self.prior is not None or not self._collapsed(state, count).any()
 
     def _collapsed(self, state: State, count: float) -> np.ndarray:
         """Mask (k,) of components with too few objects or without width."""
@@ -538,9 +523,7 @@ class Gaussian(Component):
         return (back + np.swapaxes(back, -1, -2)) / 2.0
 
     def precision_factors(self, state: State) -> np.ndarray:
-        """C such that C C' is the inverse of a covariance in the units of the data, upper
-        triangular.
-        """
+        """Upper triangular C such that C C' is the inverse of a covariance of the data."""
         if self.covariance_type in ("diag", "spherical"):
             return self._own_scale() / np.sqrt(state.covariances)
         full = kernel.matrices(state)

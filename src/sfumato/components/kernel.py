@@ -46,9 +46,7 @@ class State(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """Weighted sums of z(x) (k, q), and the log-likelihood of the state at which they were
-    computed.
-    """
+    """Weighted sums of z(x) (k, q), and the log-likelihood of the state behind them."""
 
     sums: np.ndarray
     objective: Any
@@ -242,9 +240,7 @@ def _summarize(Z: Array, weights: Any, densities: Densities) -> Stats:
 
 
 def memberships(Z: Array, densities: Densities) -> tuple[Any, Any]:
-    """Posterior probabilities (b, k), noise last, in the dtype of ``Z``, and log-densities (b,) of
-    its columns (z(x) or x).
-    """
+    """Memberships (b, k), noise last, and log-densities (b,) of the columns of ``Z``, z(x) or x."""
     xp = namespace(Z)
     E, total, level, _ = posterior(expanded(Z, densities), densities)
     E /= total
@@ -313,9 +309,7 @@ def about(
 
 
 def pack(state: State) -> np.ndarray:
-    """The state as one vector: log weights, means, and logarithms or Cholesky factors of
-    covariances.
-    """
+    """Log weights, means, and logarithms or Cholesky factors of covariances, as one vector."""
     covariances = state.covariances
     if families.has_one_covariance(state.family):
         covariances = covariances[:1]
@@ -373,9 +367,7 @@ class Whole:
         self._mixture: Any = None
 
     def run(self, state: State, max_iter: int, least: float) -> loop.Run:
-        """A run of accelerated EM until a step gains at most ``least``; plain steps if that is
-        negative.
-        """
+        """Accelerated EM until a step gains at most ``least``; plain steps if that is negative."""
         mixture = self._put(state)
         slot, history, done = mixture.run(max_iter, least)
         weights, means, shapes = mixture.state(slot)

@@ -80,9 +80,7 @@ class Stats(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """Weight per cluster, and the variance, rates (b,) and probabilities (levels,) that parameters
-    are shrunk to.
-    """
+    """Weight per cluster, and the variance, rates and probabilities that it is shrunk to."""
 
     amount: float
     variance: float

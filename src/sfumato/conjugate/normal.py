@@ -326,20 +326,8 @@ class NormalInverseWishart(_Normal):
             raise ValueError(
                 f"mean (d,) and scale (d, d) must agree, got shapes {mean.shape} and {scale.shape}"
             )
-        width, turned = np.sqrt(np.abs(_diagonal(scale))), np.swapaxes(scale, -1, -2)
-        if (np.abs(scale - turned) > 2e-8 * width[..., None] * width[..., None, :]).any():
-            raise ValueError(
-                "scale must be symmetric: average it with its transpose, (scale + scale.T) / 2"
-            )
-        scale = scale / 2 + turned / 2
-        try:
-            np.linalg.cholesky(scale)
-        except np.linalg.LinAlgError as error:
-            raise ValueError(
-                "scale must be positive definite: add a small multiple of the identity"
-            ) from error
         check_parameter(self.df, "df", above=mean.shape[-1] - 1.0)
-        object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "scale", positive_definite(scale, "scale"))
         super().__post_init__()
 
     def _check(self, data: Any, weight: Any) -> Any:
@@ -421,6 +409,21 @@ class NormalInverseWishart(_Normal):
 
     def _log_normalizer(self) -> Any:
         return normal_wishart_log_normalizer(self.kappa, self.df, self.scale)
+
+
+def positive_definite(matrices: np.ndarray, name: str) -> np.ndarray:
+    """Checked positive definite ``matrices`` (..., d, d), exactly symmetric."""
+    width, turned = np.sqrt(np.abs(_diagonal(matrices))), np.swapaxes(matrices, -1, -2)
+    if (np.abs(matrices - turned) > 2e-8 * width[..., None] * width[..., None, :]).any():
+        raise ValueError(f"{name} must be symmetric: average each matrix with its transpose")
+    matrices = matrices / 2 + turned / 2
+    try:
+        np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError as error:
+        raise ValueError(
+            f"{name} must be positive definite: add a small multiple of the identity"
+        ) from error
+    return matrices
 
 
 def _diagonal(matrices: np.ndarray) -> np.ndarray:

@@ -16,8 +16,7 @@ so only U_b and its changes are sent.
 
 from __future__ import annotations
 
-from ._cluster import check_array, shards
-from ._features import Features, check_features
+from ._features import Features, check_array, check_features, shards
 from ._similarity import Similarity
 
 __all__ = ["Features", "Similarity", "check_array", "check_features", "shards"]

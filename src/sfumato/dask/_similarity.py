@@ -12,7 +12,7 @@ from distributed import Future, wait
 from scipy.sparse.linalg import LinearOperator
 
 from ..models.pairwise.panels import panels
-from ._cluster import check_array, client, floating, pinned, same, submit
+from ._features import check_array, client, floating, pinned, same, submit
 
 
 def _facts(block: np.ndarray, start: int, probe: np.ndarray) -> tuple[Any, ...]:
@@ -34,9 +34,7 @@ def _panel_part(block: np.ndarray, V: np.ndarray, start: int, rows: slice) -> tu
 
 
 def _moved(V: np.ndarray, rows: slice, change: np.ndarray) -> np.ndarray:
-    V = V.copy()
-    V[rows] += change
-    return V
+    return np.concatenate([V[: rows.start], V[rows] + change, V[rows.stop :]])
 
 
 class Similarity(LinearOperator):

@@ -238,9 +238,7 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def known_labels(y: ArrayLike | None, n: int, n_clusters: int) -> np.ndarray | None:
-    """Cluster of each row (n,), in the order of labels, -1 if unknown; None if all or none are
-    known.
-    """
+    """Cluster of each row (n,), in the order of labels, -1 if unknown; None without such labels."""
     if y is None:
         return None
     y = np.asarray(y)

@@ -23,8 +23,7 @@ class InductiveClusterer(Clusterer):
     """Models of features with additive statistics: a step is ``_update`` of the sum of
     ``_summarize`` over row blocks, a NamedTuple with an entry ``objective``.
 
-    Models that can be accelerated also have ``_pack`` and ``_unpack``. Further columns of the rows,
-    after the weights, are passed to ``_summarize`` and ``_assign``.
+    Models that can be accelerated also have ``_pack`` and ``_unpack``.
     """
 
     _larger = False  # whether the objective is maximised
@@ -60,16 +59,12 @@ class InductiveClusterer(Clusterer):
         return step
 
     def _ready(self, state: State) -> Any:
-        """The state in the form that ``_summarize`` and ``_assign`` need, computed once for all
-        blocks.
-        """
+        """The state in the form that ``_summarize`` and ``_assign`` need."""
         return state
 
     def _sum(self, rows: Rows, state: State) -> Any:
         ready = self._ready(state)
-        return rows.sum(
-            lambda block, weights, *columns: self._summarize(block, weights, ready, *columns)
-        )
+        return rows.sum(lambda block, weights: self._summarize(block, weights, ready))
 
     def _run(self, rows: Rows, state: State, total: float) -> loop.Run:
         """Iterate from one start; ``objective`` of the run belongs to its last state."""
@@ -146,11 +141,15 @@ class InductiveClusterer(Clusterer):
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
         """Publish the fitted attributes of the best run."""
-        self._state = run.state
-        total, ready = weight_of(rows), self._ready(run.state)
+        self._state, total = run.state, weight_of(rows)
         objective = self._outer(self._objective(rows, run.state), total)
-        U = rows.map(lambda block, weights, *columns: self._assign(block, ready, *columns))
+        U = self._memberships(rows, self._ready(run.state))
         self._publish(U, run._replace(history=self._outer(run.history, total)), objective)
+
+    def _memberships(self, rows: Rows, ready: Any) -> Any:
+        """Memberships of all rows, in their dtype."""
+        U = rows.map(lambda block, *_: self._assign(block, ready))
+        return U.astype(rows.dtype, copy=False) if hasattr(U, "astype") else U
 
     def _absorb(self, rows: Rows, first: bool) -> None:
         """One step of stochastic approximation (Cappe and Moulines 2009). For the first batch, to
@@ -184,10 +183,8 @@ class InductiveClusterer(Clusterer):
         %(new_objects)s
         """
         self._check_fitted()
-        checked = check_features(self, X, reset=False)
-        ready = self._ready(self._state)
-        U = self._rows(checked).map(lambda block: self._assign(block, ready))
-        return self._new_at(U, n_clusters, X)
+        rows = self._rows(check_features(self, X, reset=False))
+        return self._new_at(self._memberships(rows, self._ready(self._state)), n_clusters, X)
 
     def score(
         self, X: Array, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

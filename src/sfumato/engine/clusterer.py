@@ -88,18 +88,7 @@ class Clusterer(
     def fit_predict(
         self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any
     ) -> np.ndarray:
-        """Fit the model, and return the label of every object.
-
-        Parameters
-        ----------
-        X : array of shape (n, p)
-            The data, as in ``fit``.
-        y : ignored, unless ``fit`` uses it
-
-        Returns
-        -------
-        labels : array of shape (n,)
-        """
+        """Fit the model, and return the label (n,) of every object."""
         return self.fit(X, y, **fit_params).labels_
 
     def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any) -> Any:
@@ -144,9 +133,7 @@ class Clusterer(
             delattr(self, name)
 
     def _check_memory(self, X: ArrayLike) -> None:
-        """Refuse a fit that needs more memory than available, and keep the data for the structure
-        test.
-        """
+        """Refuse a fit that needs too much memory, and keep the data for the structure test."""
         refuse_spread(self, X)
         self._evidence_ = X
         size = InputSize.of(X)
@@ -285,9 +272,7 @@ def noted(owner: object) -> Iterator[list[str]]:
 
 
 def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """The method ``fit``, changed to keep its arguments for finer levels (no copy) and its
-    warnings.
-    """
+    """``fit``, changed to keep its warnings and, for finer levels, its arguments (no copies)."""
     names = signature(fit)
 
     @wraps(fit)

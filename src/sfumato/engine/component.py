@@ -64,9 +64,7 @@ class Component(ABC):
         """Rows of ``X`` in the coordinates of this component."""
 
     def log_volumes(self, block: Array) -> Any:
-        """Log-determinants of the coordinates, to add to log-densities of a block: (b,) or a
-        number.
-        """
+        """Log-determinants of the coordinates, (b,) or a number, to add to log-densities."""
         return 0.0
 
     def place(self, X: np.ndarray) -> np.ndarray:
@@ -135,6 +133,10 @@ class Component(ABC):
     def failure(self, state: State, count: float) -> str:
         """Why a state for ``count`` objects must not be chosen, or ""."""
         return ""
+
+    def is_sound(self, state: State, count: float) -> bool:
+        """Whether no cluster has collapsed."""
+        return not self.failure(state, count)
 
     def has_small(self, state: State, count: float) -> bool:
         """Whether a cluster has so few objects that runs without such clusters are preferred."""

@@ -24,7 +24,7 @@ class KernelSpace(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, function: Any, name: str, width: float) -> tuple[KernelSpace, np.ndarray]:
-        """The space of the objects ``X``, and their coordinates (n, r).
+        """The space of the objects ``X``, and their coordinates (n, r) in its dtype.
 
         ``function`` is a kernel or "gaussian", whose bandwidth is ``width`` times the root mean
         square distance of the objects to their mean.
@@ -46,7 +46,7 @@ class KernelSpace(NamedTuple):
                 f"shape {K.shape} and {np.abs(K).max(initial=0.0):g}: change the units of X"
             )
         F, projection = embed(K)
-        return cls(function, X.copy(), projection), F
+        return cls(function, X.copy(), projection), F.astype(X.dtype)
 
     def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates (n, r) of new objects, and squared distances (n,) to the space."""

@@ -74,9 +74,7 @@ class Refinement(NamedTuple):
 
 
 def regroup(U: Any, parents: ArrayLike) -> Any:
-    """Memberships in merged clusters: column r is the sum of the columns s with ``parents[s] ==
-    r``.
-    """
+    """Memberships in merged clusters: column r sums the columns s with ``parents[s] == r``."""
     place = np.asarray(parents)
     sums = np.zeros((place.size, int(place.max()) + 1))
     sums[np.arange(place.size), place] = 1.0
@@ -312,9 +310,7 @@ class Leveled:
 
 
 def local_maxima(scores: Mapping[int, float], least: float = 0.0) -> set[int]:
-    """Numbers of clusters whose score is above ``least`` and above that of the previous number, and
-    not below that of the next.
-    """
+    """Numbers whose score is above ``least`` and that of the previous one, not below the next."""
     numbers = sorted(scores)
     values = np.array([-np.inf, *(scores[n] for n in numbers), -np.inf])
     best = (values[1:-1] > values[:-2]) & (values[1:-1] >= values[2:])

@@ -16,10 +16,8 @@ coloured separately: labels z maximise
     sum over units of log u_a(z_a)     subject to  z_a != z_b  for neighbours a and b
 
 Graph colouring is hard in the worst case, so the search takes the unit with the fewest possible
-labels first (Brelaz 1979) and backtracks at most ``MOST_TRIALS`` times. Then two labels are
-exchanged along chains of neighbours (Kempe 1879) as long as that raises the sum. After that no unit
-would change its label alone: its memberships, without the labels of its neighbours, agree with its
-label.
+labels first (Brelaz 1979), of several the most certain one, tries its labels in the order of its
+memberships, and backtracks at most ``MOST_TRIALS`` times.
 """
 
 from __future__ import annotations
@@ -258,16 +256,6 @@ def colouring(
     kept = preference[known, labels[known]]
     preference[known] = -np.inf
     preference[known, labels[known]] = np.maximum(kept, np.log(LEAST))
-    z = _first(preference, adjacent)
-    if z is None:
-        return None
-    while _exchange(z, preference, adjacent):
-        pass
-    return z
-
-
-def _first(preference: np.ndarray, adjacent: list[np.ndarray]) -> np.ndarray | None:
-    """Labels by backtracking, always taking the unit with the fewest possible labels."""
     s, k = preference.shape
     ranked = np.argsort(-preference, axis=1, kind="stable")
     two = np.sort(preference, axis=1)[:, -2:]
@@ -301,34 +289,6 @@ def _next(z: np.ndarray, taken: np.ndarray, margin: np.ndarray) -> int:
     left = (taken[free] == 0).sum(axis=1)
     few = free[left == left.min()]
     return int(few[np.argmax(margin[few])])
-
-
-def _exchange(z: np.ndarray, preference: np.ndarray, adjacent: list[np.ndarray]) -> bool:
-    """Whether exchanging labels along a chain raised the preference; changes ``z`` in place."""
-    raised = False
-    for a in range(len(z)):
-        for label in np.argsort(-preference[a], kind="stable"):
-            if label == z[a]:
-                break  # the other end of a chain may still need the rest
-            chain = _chain(a, int(label), z, adjacent)
-            other = np.where(z[chain] == label, z[a], label)
-            gain = preference[chain, other].sum() - preference[chain, z[chain]].sum()
-            if gain > 1e-9:
-                z[chain] = other
-                raised = True
-                break
-    return raised
-
-
-def _chain(a: int, label: int, z: np.ndarray, adjacent: list[np.ndarray]) -> np.ndarray:
-    """Units that a chain of links joins to ``a``, all labelled as ``a`` or with ``label``."""
-    pair, seen, waiting = (z[a], label), {a}, [a]
-    while waiting:
-        for b in adjacent[waiting.pop()].tolist():
-            if b not in seen and z[b] in pair:
-                seen.add(b)
-                waiting.append(b)
-    return np.fromiter(seen, dtype=np.intp)
 
 
 def _given_neighbours(V: np.ndarray, adjacent: list[np.ndarray], z: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ from ..array.validation import (
 )
 from ..array.warn import warn
 from ..data.constraints import Known
-from ..data.features import check_features, observed_only, refuse_tensors
+from ..data.features import check_features, observed_only, refuse_empty_columns, refuse_tensors
 from ..numerics import seeding
 from ..numerics.seeding import SCREEN
 from .base import blended
@@ -141,6 +141,7 @@ class Mixture(Clusterer):
         self._check_parameters()
         self._check_memory(X)
         X = self._read(X, reset=True)
+        refuse_empty_columns(Rows(X).extremes()[:1], getattr(self, "feature_names_in_", None))
         weights = check_weights(sample_weight, X)
         X = self._varying(X, weights, measurement_error)
         sizes = self._sizes(X, weights)
@@ -256,18 +257,11 @@ class Mixture(Clusterer):
         """Memberships of checked rows (``which`` 0), or their log-densities in data units (1)."""
         return posterior(X, self._component, self._state, which)
 
+    @documented
     def predict_proba(self, X: Array, *, n_clusters: int | None = None) -> Any:
         """Posterior probabilities of new objects; missing values are integrated out.
 
-        Parameters
-        ----------
-        X : array or data frame of shape (n_new, p)
-        n_clusters : int, optional
-            Memberships at another level, a number in ``levels_``.
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
+        %(new_objects)s
         """
         self._check_fitted()
         checked = self._read(X, reset=False)
@@ -275,16 +269,7 @@ class Mixture(Clusterer):
         return self._new_at(U, n_clusters, X)
 
     def score_samples(self, X: Array) -> Any:
-        """Log density at every object; of its observed values if some are missing.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n, p)
-
-        Returns
-        -------
-        log_density : array of shape (n,)
-        """
+        """Log density (n,) of every row of ``X`` (n, p), or of its observed values."""
         self._check_fitted()
         return self._posterior(self._read(X, reset=False), 1)
 

@@ -280,9 +280,7 @@ def number_of_few(X: Any, weights: np.ndarray | None = None) -> int:
 
 
 def _principal(X: np.ndarray) -> np.ndarray:
-    """Objects on their principal axes, scaled to the largest extent; missing values are set to the
-    mean.
-    """
+    """Objects on their principal axes, scaled to the largest extent; missing values at the mean."""
     seen = ~np.isnan(X)
     X = X / max(float(np.abs(X[seen]).max(initial=0.0)), np.finfo(float).tiny)
     mean = np.where(seen, X, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)

@@ -178,9 +178,7 @@ def chained(first: np.ndarray | None, second: np.ndarray) -> np.ndarray:
 
 
 def joined(group: np.ndarray, size: int, component: np.ndarray) -> np.ndarray:
-    """Component of each of ``size`` objects; rows of one object, or of one ``component`` (n,),
-    belong together.
-    """
+    """Component of each of ``size`` objects; rows of one object or ``component`` (n,) share it."""
     rows = np.flatnonzero(group >= 0)
     whole = size + int(component.max()) + 1
     links = sp.coo_array(

@@ -5,8 +5,8 @@ results of the others. With many objects all of them compete on one sample. It i
 sorted objects, so that neither their order nor their dtype matters. Starts depend only on the
 number of clusters and the seed, so "auto" gives the same fit as its answer given as a number.
 
-All starts of a candidate make a few EM steps; the most promising ones continue to convergence until
-three of them agree (Biernacki, Celeux and Govaert 2003). From the best one, a cluster is dropped
+All starts of a candidate make a few EM steps, and the most promising ones continue to convergence
+(Biernacki, Celeux and Govaert 2003). From the best one, a cluster is dropped
 and another cut in two (after Ueda et al. 2000). Objects of the dropped cluster r_j go to the others
 by their posterior; cluster l is cut through its mean, across its longest axis or the axis of
 smallest kurtosis, along which it looks most like two:
@@ -40,8 +40,6 @@ class Effort(NamedTuple):
     """Effort of a search; changes affect the time more than the answers."""
 
     same: float = 1e-5  # difference of log-likelihoods per object below which optima count as equal
-    certified_objects: int = 500  # number of objects above which agreeing runs end the search
-    agreeing: int = 3  # agreeing runs from different starts that certify an optimum
     lost: int = 4  # clusters that may be dropped, those least missed
     cut: int = 3  # clusters that may be cut, the widest
     most_axes: int = 48  # largest number of features for cutting clusters
@@ -123,11 +121,8 @@ class Objects:
             X, columns = rows.X, rows.columns[1:]
         else:
             order = seeding.sort(self.X, self.weights)
-            mass = np.ones(len(order)) if self.weights is None else self.weights[order]
-            where = (np.arange(SCREEN) + rng.random(SCREEN)) / SCREEN
-            reached = np.cumsum(mass)
-            at = np.searchsorted(reached, where * reached[-1], side="right")
-            chosen = order[np.minimum(at, len(order) - 1)]
+            mass = None if self.weights is None else self.weights[order]
+            chosen = Rows(order[:, None], mass).sample(SCREEN, rng).X[:, 0]
             X = self.X[chosen].astype(np.float64)
             columns = tuple(None if part is None else part[chosen] for part in self.columns)
         size = float(SCREEN)
@@ -181,9 +176,8 @@ class Problem:
     def states(self, R: np.ndarray, *, plain: bool = False, shrink: bool = True) -> list[Any]:
         """Starts from groups (starts, k, n); ``plain`` adds the first one without shrinkage."""
         R, few = (np.concatenate([R[:1], R]), [False]) if plain else (R, [])
-        found = self.component.starts(
-            self.X, R, self.sample.unit, few + [shrink] * (len(R) - len(few))
-        )
+        each = few + [shrink] * (len(R) - len(few))
+        found = self.component.starts(self.X, R, self.sample.unit, each)
         linked = self.likelihood.linked
         if linked is None or (linked.labels < 0).all():
             return list(found)
@@ -240,7 +234,7 @@ class _Search:
         return self._several(problems, tight=few and not quick)
 
     def _alone(self, problem: Problem) -> loop.Run:
-        """The best run of a single candidate; clusters are moved if the starts did not agree."""
+        """The best run of a single candidate, after moving clusters."""
         likelihood, plan, component = problem.likelihood, self.plan, problem.component
         poor = likelihood.count < 2 * component.n_parameters()
         # With few objects, high likelihoods belong to thin clusters, so only k-means starts are
@@ -249,10 +243,11 @@ class _Search:
         states = problem.states(R, plain=len(R) > 1 and not poor)
         if len(states) == 1:
             return likelihood.run(states[0], plan.max_iter, plan.tol)
-        run, agreed = best_run(likelihood, states, Limits(plan.max_iter, plan.tol))
-        if agreed or poor or plan.fixed or not plan.thorough:
+        limits = Limits(plan.max_iter, plan.tol)
+        run = best_run(likelihood, states, limits)
+        if poor or plan.fixed or not plan.thorough:
             return run
-        return moved_run(problem, run, Limits(plan.max_iter, plan.tol))
+        return moved_run(problem, run, limits)
 
     def _from_groups(self, problems: list[Problem], tol: float) -> list[loop.Run]:
         """A run of every candidate with one number of clusters, from shared starts."""
@@ -260,7 +255,7 @@ class _Search:
         n_starts = min(self.plan.n_init, EFFORT.search_starts)
         R = self.sample.groups(k, n_starts, self.plan.seed)
         limits = self.plan.limits(tol)
-        return [best_run(p.likelihood, p.states(R, plain=True), limits)[0] for p in problems]
+        return [best_run(p.likelihood, p.states(R, plain=True), limits) for p in problems]
 
     def _donors(self, pairs: list[tuple[Problem, loop.Run]]) -> list[np.ndarray]:
         """Final memberships of the most likely candidates."""
@@ -277,7 +272,7 @@ class _Search:
         if not donors:
             return self._from_groups([problem], tol)[0] if own is None else own
         limits = self.plan.limits(tol, EFFORT.finalists)
-        return best_run(problem.likelihood, problem.states(np.stack(donors)), limits, own)[0]
+        return best_run(problem.likelihood, problem.states(np.stack(donors)), limits, own)
 
     def _several(self, problems: dict[int, list[Problem]], *, tight: bool) -> list[Fit]:
         """Leading shapes from all starts; others from their results, unless they are ruled out.
@@ -371,9 +366,7 @@ def _improve(best: dict[str, float], fit: Fit) -> None:
 
 
 def fit_all(data: Objects, sizes: Sequence[int], plan: Plan) -> list[Fit]:
-    """Fits of every candidate with these numbers of clusters, on a sample if there are many
-    objects.
-    """
+    """Fits of every candidate with these numbers of clusters; on a sample of many objects."""
     return _Search(data.few(plan.seed), plan).fits(sizes)
 
 
@@ -434,30 +427,23 @@ def best_run(
     states: Sequence[State],
     limits: Limits,
     incumbent: loop.Run | None = None,
-) -> tuple[loop.Run, bool]:
-    """The best run from several states, and whether another one found the same optimum.
+) -> loop.Run:
+    """The best run from several states.
 
     The first state always continues to convergence, unless there is an ``incumbent``.
     """
     run = partial(likelihood.run, max_iter=limits.max_iter, tol=limits.tol)
     runs = [run(states[0])] if incumbent is None else [incumbent]
-    left = states[1:] if incumbent is None else states
-    # With few objects steps are cheap and optima many, so agreement proves nothing.
-    certify = incumbent is None and likelihood.count > EFFORT.certified_objects
-    agreed = False
-    for state in _short(likelihood, left, limits.n_short)[: limits.finalists]:
-        if not agreed:
-            runs.append(run(state))
-            agreed = certify and _agree(runs, EFFORT.same * likelihood.total)
-    return (min(runs, key=partial(_rank, likelihood)) if runs[1:] else runs[0]), agreed
+    left = _short(likelihood, states[incumbent is None :], limits.n_short)
+    runs += map(run, left[: limits.finalists])
+    return min(runs, key=partial(_rank, likelihood)) if runs[1:] else runs[0]
 
 
 def _rank(likelihood: Likelihood, run: loop.Run) -> tuple[bool, bool, float]:
     """Sort key of runs: sound ones first, then those without small clusters, then by objective."""
     component, count = likelihood.component, likelihood.count
     value = -merit(likelihood, run.state, run.objective)
-    failed = bool(component.failure(run.state, count))
-    return failed, component.has_small(run.state, count), value
+    return not component.is_sound(run.state, count), component.has_small(run.state, count), value
 
 
 def merit(likelihood: Likelihood, state: State, objective: float) -> float:
@@ -481,12 +467,6 @@ def _short(likelihood: Likelihood, states: Sequence[State], n_steps: int) -> lis
     return [one[3] for one in different]
 
 
-def _agree(runs: list[loop.Run], same: float) -> bool:
-    """Whether enough runs found the best optimum."""
-    values = sorted((float(run.objective) for run in runs), reverse=True)
-    return len(values) >= EFFORT.agreeing and values[0] - values[EFFORT.agreeing - 1] <= same
-
-
 def moved_run(problem: Problem, best: loop.Run, limits: Limits) -> loop.Run:
     """The best run after moving clusters of a run."""
     likelihood = problem.likelihood
@@ -494,7 +474,7 @@ def moved_run(problem: Problem, best: loop.Run, limits: Limits) -> loop.Run:
         return best
     while True:
         swaps = np.stack(list(_swaps(problem, best.state)))
-        moved, _ = best_run(likelihood, problem.states(swaps, shrink=False), limits, best)
+        moved = best_run(likelihood, problem.states(swaps, shrink=False), limits, best)
         gain = merit(likelihood, *moved[:2]) - merit(likelihood, *best[:2])
         if not gain > EFFORT.same * likelihood.total:
             return best

@@ -197,9 +197,7 @@ def isolated(W: Any, pairs: Any = None) -> np.ndarray:
 
 
 def set_apart(evidence: Evidence, n_clusters: int) -> np.ndarray:
-    """Objects (g,) without similarity to others, or in components beyond the ``n_clusters``
-    largest.
-    """
+    """Objects (g,) that are isolated, or in components beyond the ``n_clusters`` largest."""
     dropped = isolated(evidence.W, evidence.pairs)
     if dropped.all():
         return np.zeros(dropped.size, dtype=bool)

@@ -289,9 +289,7 @@ def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valley
 
 
 def _border(tree: cKDTree, lower: np.ndarray, upper: np.ndarray, m: int) -> float:
-    """Distance to the m-th neighbour half-way along the edges; the median over the objects of the
-    side with fewer of them.
-    """
+    """Median distance to the m-th neighbour half-way along the edges, over the smaller side."""
     radius = tree.query((tree.data[lower] + tree.data[upper]) / 2, [m])[0][:, 0]
     side = min((lower, upper), key=lambda side: len(np.unique(side)))
     return float(np.median(_medians(radius, side)))

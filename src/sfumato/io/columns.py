@@ -62,13 +62,6 @@ _TRUE = {"true", "yes", "y", "t", "ja", "oui", "si", "sí", "on"}
 _FALSE = {"false", "no", "n", "f", "nein", "non", "off"}
 
 
-class Written(NamedTuple):
-    """A number with the sign written next to it: percent, a currency or a unit."""
-
-    value: float
-    sign: str
-
-
 def with_point(cell: str, decimal: str) -> str:
     """The cell with a decimal point; in a column of decimal commas "2.541" means thousands."""
     if decimal == ".":
@@ -93,14 +86,15 @@ def number(cell: str, decimal: str = ".") -> float | None:
         return None
 
 
-def written_number(cell: str, decimal: str = ".") -> Written | None:
-    """The number in a cell such as "13.2 %", "$1,234.50", "1 234" or "(7)"; None for other text.
+def written_number(cell: str, decimal: str = ".") -> tuple[float, str] | None:
+    """The number in a cell such as "13.2 %", "$1,234.50", "1 234" or "(7)", and the percent sign,
+    currency or unit next to it; None for other text.
 
     Examples
     --------
     >>> from sfumato.io.columns import written_number
     >>> written_number("$1,234.50"), written_number("13,2 %", ","), written_number("3 rooms, 2")
-    (Written(value=1234.5, sign='$'), Written(value=13.2, sign='%'), None)
+    ((1234.5, '$'), (13.2, '%'), None)
     """
     found = _BODY.fullmatch(cell.strip())
     if found is None or (cell.strip().endswith(")") != (found["minus"] == "(")):
@@ -110,7 +104,7 @@ def written_number(cell: str, decimal: str = ".") -> Written | None:
         return None
     value = float(digits + (found["power"] or ""))
     negative = (found["minus"] or "") in ("-", "−", "(") or (found["inner"] or "") in ("-", "−")
-    return Written(-value if negative else value, found["after"] or found["before"] or "")
+    return -value if negative else value, found["after"] or found["before"] or ""
 
 
 def _digits_of(digits: str, decimal: str) -> str | None:
@@ -187,7 +181,7 @@ class Cells:
         self.name, self.decimal, self.words = name, decimal, words
         self.blocks: list[np.ndarray] = []  # arrays of floats, or of codes of words
         self.coder: dict[str, int] = {}
-        self.signs: dict[str, int] = {}
+        self.signs: set[str] = set()
         self.wrong: list[tuple[str, int]] = []
         self.others: list[dict[int, str]] = []  # by block: cells that are not numbers
 
@@ -225,16 +219,14 @@ class Cells:
         value = number(cell, self.decimal)
         if value is not None:
             return None if np.isinf(value) else value
-        written = written_number(cell, self.decimal)
-        if written is None:
-            return None
-        self.signs[written.sign] = self.signs.get(written.sign, 0) + 1
-        return written.value
+        value, sign = written_number(cell, self.decimal) or (None, "")
+        self.signs.add(sign)
+        return value
 
     def finish(self) -> Raw:
         """The whole column: words if any block is mostly words, otherwise numbers."""
         if all(block.dtype.kind == "f" for block in self.blocks):
-            signs = tuple(sign for sign in self.signs if sign)
+            signs = tuple(sorted(self.signs - {""}))
             count = sum(map(len, self.others))
             wrong = (*self.wrong[0], count) if count else None
             return Raw(self.name, np.concatenate(self.blocks), signs=signs, wrong=wrong)
@@ -429,10 +421,11 @@ def as_table(
 
 def _numbers(raw: Raw, source: str) -> np.ndarray:
     """The numbers of a column that must be numeric."""
-    if raw.numbers is None or raw.kind == "date":
+    if raw.wrong or raw.numbers is None or raw.kind == "date":
+        holds = f"column '{plain(raw.name, 40)}' holds {raw.kind or 'text'}, not numbers"
         raise InputError(
-            f"{source}, column '{plain(raw.name, 40)}' holds {raw.kind or 'text'}, not numbers: "
-            "leave it out with --drop, --id-column or --class-column"
+            f"{source}, {no_number(raw) if raw.wrong else holds}: make it numbers, or leave the "
+            "column out with --drop, --id-column or --class-column"
         )
     return raw.numbers
 

@@ -19,7 +19,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -138,17 +138,13 @@ class Output:
                 f"{max(size, _LEAST) / 2**20:,.1f} MB"
             )
 
-    @contextmanager
-    def folder(self) -> Iterator[Path]:
+    def folder(self) -> AbstractContextManager[Path]:
         """A folder to fill."""
-        with self._published(_partial(self.target.parent, self.token, folder=True)) as partial:
-            yield partial
+        return self._published(_partial(self.target.parent, self.token, folder=True))
 
-    @contextmanager
-    def file(self) -> Iterator[Path]:
+    def file(self) -> AbstractContextManager[Path]:
         """An empty file to fill."""
-        with self._published(_partial(self.target.parent, self.token)) as partial:
-            yield partial
+        return self._published(_partial(self.target.parent, self.token))
 
     @contextmanager
     def _published(self, partial: Path) -> Iterator[Path]:
@@ -164,21 +160,17 @@ class Output:
         except BaseException:
             _remove(partial)
             raise
-        try:
-            while not self._place(partial):
-                pass  # other runs may add and remove files meanwhile
-        except OSError:
-            _remove(partial)
-            raise
+        while True:  # other runs may add and remove files meanwhile
+            try:
+                rename_new(partial, self.target)
+                break
+            except FileExistsError:
+                if self._replace(partial):
+                    break
+            except OSError:
+                _remove(partial)
+                raise
         sync(self.target.parent)
-
-    def _place(self, partial: Path) -> bool:
-        """Move the output to its final name if that is free or may be replaced; True on success."""
-        try:
-            rename_new(partial, self.target)
-        except FileExistsError:
-            return self._replace(partial)
-        return True
 
     def _replace(self, partial: Path) -> bool:
         """Replace the existing output if that is allowed; False if it is gone."""

@@ -125,11 +125,10 @@ def _places(names: Sequence[str], columns: Sequence[str], what: str, source: str
         said = "is not a column" if one else "are not columns"
         raise InputError(f"{source}: {what} {quoted(absent)} {said}: it has {quoted(columns)}")
     counts = Counter(columns)
-    for name in names:
-        if counts[name] > 1:
-            raise InputError(
-                f"{source}: two columns are called '{plain(name)}': {what} cannot tell them apart"
-            )
+    if twice := [name for name in names if counts[name] > 1]:
+        raise InputError(
+            f"{source}: two columns are called '{plain(twice[0])}': {what} cannot tell them apart"
+        )
     return [known[name] for name in names]
 
 
@@ -252,10 +251,6 @@ def read(
         labels.
     report : function, optional
         Called with the share and the amount of the file that has been read.
-
-    Returns
-    -------
-    table : Table
 
     Examples
     --------

@@ -286,21 +286,17 @@ def write_result(
         with text_file(folder / "memberships.csv") as file:
             write_memberships(file, result.memberships, result.ids, noise, report)
     if result.levels is not None:
-        _write_levels(folder / "levels.csv", result)
+        names = [f"clusters_{level['n_clusters']}" for level in result.summary["levels"]]
+        with text_file(folder / "levels.csv") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["id", *names])
+            cells = (to_cell(str(name)) for name in result.ids)
+            writer.writerows(zip(cells, *np.asarray(result.levels).T.tolist(), strict=True))
     summary, pictures = json.dumps(result.summary, indent=2), json.dumps(result.pictures)
     (folder / "summary.json").write_text(f"{summary}\n", encoding="utf-8")
     (folder / "pictures.json").write_text(f"{pictures}\n", encoding="utf-8")
     if model is not None:
         save(model, folder / "model.skops")
-
-
-def _write_levels(path: Path, result: Result) -> None:
-    names = [f"clusters_{level['n_clusters']}" for level in result.summary["levels"]]
-    with text_file(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["id", *names])
-        cells = (to_cell(str(name)) for name in result.ids)
-        writer.writerows(zip(cells, *np.asarray(result.levels).T.tolist(), strict=True))
 
 
 def has_noise(summary: dict[str, Any]) -> bool:
@@ -436,12 +432,9 @@ def read_memberships(path: Path) -> tuple[np.ndarray, list[str]]:
 def _is_ours(path: Path) -> bool:
     """Whether a file has the columns of ``write_memberships``, intact or not."""
     first = ["id", "cluster", "certainty"]
-    try:
+    with suppress(Exception):  # pyarrow has many kinds of errors
         if kind_of(path) == "parquet":
-            import pyarrow.parquet as pq
-
-            return pq.read_schema(path).names[:3] == first
+            return import_module("pyarrow.parquet").read_schema(path).names[:3] == first
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.readline(100).startswith(",".join(first) + ",")
-    except Exception:  # pyarrow has many kinds of errors
-        return False
+    return False

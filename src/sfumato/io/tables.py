@@ -23,7 +23,7 @@ import numpy as np
 
 from ..array.text import from_cell, plain
 from ..array.validation import SHARE, memory_budget, reserve
-from .columns import Cells, Labels, Raw, as_table, no_number, number, surely_pointed, written_number
+from .columns import Cells, Labels, Raw, as_table, number, surely_pointed, written_number
 from .reading import InputError, Roles, Table, assign_roles, extra, quoted, with_ids
 
 _NAMED = re.compile(r'"?sep=([^"\r\n])"?(?:\r?\n|\r)', re.IGNORECASE)  # as spreadsheets write it
@@ -129,10 +129,6 @@ def _collect(
             held += map(from_cell, cells[special[role]])
         for place, column in kept.items():
             column.add(cells[place], rows.lines)
-            if column.wrong and not column.words:
-                fix = "make it a number, or leave the column out with --drop, --id-column or "
-                where = no_number(column.finish())
-                raise InputError(f"{source}, {where}: {fix}--class-column")
         if progress is not None:
             most = most or int(SHARE * memory_budget() / (16 * width))
             progress(f"{total:,} rows; memory holds at most {most:,}")

@@ -1,8 +1,8 @@
 """Measures that compare or describe clusterings; both sides may be labels or memberships."""
 
-from ._sides import Estimate
 from .agreement import (
     CalibrationCurve,
+    Estimate,
     adjusted_mutual_information,
     adjusted_rand_index,
     brier_score,

@@ -15,7 +15,7 @@ from ..array.labels import encode
 from ..array.types import ArrayLike, RandomState
 from ..array.validation import check_weights, refuse_overflow
 from ..memberships import entropy, margin
-from ._sides import Estimate, Side, as_side, is_hard, measure
+from .agreement import Estimate, Side, as_side, is_hard, measure
 
 
 def _dense(side: Side) -> np.ndarray:

@@ -295,9 +295,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         yield from super()._smaller_alternatives(size)
 
     def _distributions(self, X: Any) -> tuple[Any, np.ndarray]:
-        """Distributions q(c|x) of rows of counts (zero for empty rows), and row totals relative to
-        the largest count.
-        """
+        """Distributions q(c|x) of rows (zero if empty), and row totals over the largest count."""
         values = X.data if sp.issparse(X) else X
         if values.size and values.min() < 0:
             raise ValueError(
@@ -440,9 +438,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Minus the objective of rows of counts (n_new, n_columns) at the fitted clusters, in nats;
-        higher is better.
-        """
+        """Minus the objective of new rows of counts at the fitted clusters, in nats."""
         self._check_fitted()
         refuse_tensors(self, X)
         X = check_features(self, X, reset=False)

@@ -12,7 +12,6 @@ from ..array.types import RandomState
 from ..array.validation import check_number, check_numbers
 from ..array.warn import warn
 from ..components.factor import Factors, factor_sample, most_factors
-from ..data.features import refuse_empty_columns
 from ..engine.component import Component
 from ..engine.mixture import Mixture
 from ..engine.search import Objects, Plan
@@ -134,7 +133,6 @@ class FactorMixture(AutomaticMixture, Mixture):
 
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
         plain = Rows(data.X, data.weights)
-        refuse_empty_columns(plain.extremes()[:1], getattr(self, "feature_names_in_", None))
         coordinates, missing = measure(plain, per_feature=True, mix=False), has_missing(plain)
         numbers = self._numbers_of_factors(data.X.shape[1])
         rest = (float(self.regularization), bool(self.shared_uniquenesses), missing)

@@ -348,15 +348,11 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
         self._publish(self._spread(memberships, X), run)
 
     def _place(self, rows: Any) -> Any:
-        """Memberships of new objects: the g >= 0 that minimises  sum_j (F_j - g'g_j)^2,
-        normalised.
-        """
+        """Normalised g >= 0 of new objects that minimise sum_j (F_j - g'g_j)^2."""
         return normalize(self._fold_in(self._normalized_rows(rows))[0])
 
     def _normalized_rows(self, rows: Any) -> Any:
-        """Similarities of new objects, changed like those of the fitted ones except for
-        ``scaling_``.
-        """
+        """Similarities of new objects, changed like the fitted ones except for ``scaling_``."""
         rows = _on_host(rows)
         if self.normalization != "frobenius":
             return rows

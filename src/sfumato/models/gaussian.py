@@ -99,12 +99,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
     Parameters
     ----------
-    n_clusters : int, "auto" or a sequence of int, default="auto"
-        Number of components, or several to choose from. "auto" tries 1 to ``max_clusters``, and
-        more as long as the best is the largest one tried (with the families of the three best
-        candidates).
-    max_clusters : int, default=9
-        Largest number that "auto" tries at first; the search goes up to four times this number.
+    %(mixture_numbers)s
     covariance_type : str, default="auto"
         Family of the covariances: "full", "tied", "diag", "spherical", or one of mclust's names
         EII, VII, EEI, VEI, EVI, VVI, EEE, VEE, EVE, VVE, EEV, VEV, EVV, VVV, whose letters say
@@ -114,8 +109,6 @@ class GaussianMixture(AutomaticMixture, Mixture):
         memberships over all candidates, with weights ``exp(-BIC / 2)``; candidates with other
         numbers of components enter through their co-occurrence with the best one. With more than 48
         features, only families without separate matrices are tried.
-    criterion : {"bic", "icl", "aic"}, default="bic"
-        What "auto" minimises.
     prior : {None, "default"} or NormalInverseWishart, default=None
         Prior of means and covariances, for maximum a posteriori estimation: no component can
         collapse. "default" is mclust's weak prior [5]_.
@@ -128,16 +121,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
     init : Start, optional
         ``Start(weights=, means=, covariances=, frozen=)``: starting weights (k,), means (k, p) and
         covariances (shaped like ``covariances_``); those named in ``frozen`` keep their values.
-    n_init : int, default=10
-        Number of starts. All make some EM steps; the best ones continue until some of them agree.
-        If none agree, components of the best one are moved. With more than 4096 objects, candidates
-        are compared on a sample of that size, and the best one continues with all objects.
-    max_iter : int, default=500
-        Largest number of steps per start.
-    tol : float, default=1e-6
-        A run stops when a step raises the log-likelihood per object by less than this.
-    random_state : int, RandomState, Generator or None, default=None
-        Random seed.
+    %(mixture_loop)s
 
     Attributes
     ----------
@@ -472,9 +456,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
 
 def _box(data: Objects, measured: Measured) -> np.ndarray:
-    """Logarithms (d,) of the side lengths of the box around the data, negated: their sum is the log
-    of the uniform density.
-    """
+    """Negated logarithms (d,) of the sides of the box around the data, for the uniform density."""
     view = measured.coordinates.unmixed().inner
     X = data.X
     if data.weights is not None and isinstance(X, np.ndarray):

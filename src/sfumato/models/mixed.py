@@ -17,7 +17,7 @@ from ..array.types import ArrayLike, RandomState
 from ..array.validation import check_number
 from ..components.mixed import Layout, Mixed, mixed_sample
 from ..data.columns import Column, as_frame, code_array, code_frame, decode
-from ..data.features import check_features, refuse_empty_columns, refuse_tensors
+from ..data.features import check_features, refuse_tensors
 from ..engine.component import Component
 from ..engine.mixture import Mixture
 from ..engine.search import Objects, Plan
@@ -168,7 +168,6 @@ class MixedMixture(AutomaticMixture, Mixture):
 
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
         plain = Rows(data.X, data.weights)
-        refuse_empty_columns(plain.extremes()[:1], [column.name for column in self._columns])
         layout = self._laid_out(plain)
         view = Mixed(1, layout, np.empty(0), 1.0).rows(data.X, data.weights)
         overall = view.sum(lambda Z, w: (Z.sum(axis=0) if w is None else w @ Z,))[0]

@@ -14,7 +14,6 @@ from ..array.validation import check_choice, check_number
 from ..components.gaussian import Measured
 from ..components.kernel import matrices
 from ..components.student import Student
-from ..data.features import refuse_empty_columns
 from ..engine.component import Component
 from ..engine.mixture import Mixture
 from ..engine.search import Objects, Plan
@@ -131,7 +130,6 @@ class StudentMixture(AutomaticMixture, Mixture):
         if self.covariance_type != "auto":
             types = (families.family_of(self.covariance_type),)
         plain = Rows(data.X, data.weights)
-        refuse_empty_columns(plain.extremes()[:1], getattr(self, "feature_names_in_", None))
         missing, kinds = has_missing(plain), {families.kind_of(name) for name in types}
         coordinates = measure(plain, per_feature=True, mix=not missing and "full" in kinds)
         measured, nu = Measured(coordinates, data.count, missing), self.degrees_of_freedom

@@ -104,7 +104,9 @@ def _converge(
     Residuals are None if there is no gap to converge, so that LAPACK is cheaper.
     """
     n, p, depth = A.shape[0], k + EXTRA, 1
-    multiplied, most = 0, _columns_of_lapack(A)
+    # LAPACK takes 4 n^3 / 3 operations, half of them with vectors, which take three times as long.
+    dense = isinstance(A.W if isinstance(A, Scaled) else A, np.ndarray) and n <= DENSE
+    multiplied, most = 0, 2.0 * n if dense else np.inf
     if start is None:
         start = like(A, np.random.default_rng(0).standard_normal((n, p)).astype(dtype))
         depth = _depth(p, n, sp.issparse(A))
@@ -118,13 +120,6 @@ def _converge(
         values, X, residuals, _ = _rayleigh_ritz(A, X, 1)
         max_products -= degree + 1
     return values, X, residuals
-
-
-def _columns_of_lapack(A: Any) -> float:
-    """Number of columns to multiply A with in the time of LAPACK (small dense matrices)."""
-    W, n = (A.W if isinstance(A, Scaled) else A), A.shape[0]
-    # 4 n^3 / 3 operations, half of them with vectors, which take three times as long
-    return 2.0 * n if isinstance(W, np.ndarray) and n <= DENSE else np.inf
 
 
 def _compact(A: Any) -> tuple[Any, Any]:

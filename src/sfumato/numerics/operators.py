@@ -140,8 +140,6 @@ def squared_norm(W: Any, left: Weights = None, right: Weights = None) -> float:
         xp = namespace(one)
         return float(xp.sum(xp.sum(one * other, axis=1), dtype=xp.float64))
     n, m = W.shape
-    if sp.issparse(W) and left is None and right is None:
-        return float(W.data @ W.data)
     if not sp.issparse(W) and (isinstance(W, np.ndarray) or not is_numpy(W)):
         xp, total = namespace(W), 0.0
         for start in range(0, n, max(1, -(-n // 16))):

@@ -44,18 +44,7 @@ SCREEN = 4096  # size of the sample for starts, on which many candidates compete
 
 def sort(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Objects of positive weight, in lexicographic order of (at most sixteen) features."""
-    if not X.size:
-        order = np.arange(len(X))
-    elif np.isnan(X[:, 0]).any():
-        order = np.lexsort(X.T[15::-1])  # lexsort sorts by the last key first
-    else:
-        order = np.argsort(X[:, 0], kind="stable")
-        # Ties are rare, and sorting by sixteen features would take most of the time of a start.
-        same = np.diff(X[order, 0]) == 0
-        tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-        if tied.size:
-            objects = order[tied]
-            order[tied] = objects[np.lexsort(X[objects].T[15::-1])]
+    order = np.lexsort(X.T[15::-1]) if X.size else np.arange(len(X))  # the last key leads
     return order if weights is None else order[weights[order] > 0]
 
 
@@ -268,19 +257,12 @@ def _small_groups(
 ) -> np.ndarray:
     """Labels (n,) of about ``m`` small groups around objects drawn by weight, after two updates."""
     chosen = rng.choice(len(Z), size=min(m, len(Z)), replace=False, p=weights / weights.sum())
-    centers = Z[np.sort(chosen)]
-    for _ in range(2):
-        labels = nearest(Z, centers)
-        mass = np.bincount(labels, weights, len(centers))
-        sums = np.stack([np.bincount(labels, weights * z, len(centers)) for z in Z.T], axis=1)
-        centers = sums[mass > 0] / mass[mass > 0, None]
-    return nearest(Z, centers)
+    return lloyd(Z, weights, Z[np.sort(chosen)], 2)
 
 
 def _half_white(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Principal coordinates of standardised features, divided by root singular values."""
-    X = standardize(X, weights)
-    return whiten(X, weights, 0.5) / weights.sum() ** 0.25
+    return whiten(standardize(X, weights), weights, 0.5) / weights.sum() ** 0.25
 
 
 def feature_sample(

@@ -26,7 +26,7 @@ EXPERIMENTS = {
 
 
 def run(name: str, data: str | Path | Shelf | None = None, *, n_seeds: int = 10) -> Outcome:
-    """Run one experiment by its name.
+    """The outcome of one experiment: a table, pictures, or both.
 
     Parameters
     ----------
@@ -38,11 +38,6 @@ def run(name: str, data: str | Path | Shelf | None = None, *, n_seeds: int = 10)
         left out, and the notes of the table say so.
     n_seeds : int, default=10
         Runs to average over.
-
-    Returns
-    -------
-    outcome : Outcome
-        A table, pictures, or both.
 
     Examples
     --------

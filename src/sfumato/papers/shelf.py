@@ -12,7 +12,6 @@ import re
 import socket
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -221,9 +220,13 @@ def _read(path: Path, source: Source) -> tuple[np.ndarray, np.ndarray]:
 def _fetch(source: Source) -> tuple[np.ndarray, np.ndarray]:
     """Features and classes from OpenML; category names are replaced by codes."""
     form: Any = {"as_frame": False, "parser": "liac-arff", "n_retries": 1, "delay": 0.5}
-    # Timeout of one connection; scikit-learn makes four attempts.
-    with _patience(seconds=5.0), warnings.catch_warnings(action="ignore"):
-        sent = sklearn.datasets.fetch_openml(data_id=source.openml, **form)
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(5.0)  # of one connection; scikit-learn makes four attempts
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            sent = sklearn.datasets.fetch_openml(data_id=source.openml, **form)
+    finally:
+        socket.setdefaulttimeout(before)
     name, shape = sent.details["name"], np.shape(sent.data)
     if name != source.title or shape != source.shape:
         raise ValueError(f"{name!r} of shape {shape}, not {source.shape}")
@@ -234,14 +237,3 @@ def _fetch(source: Source) -> tuple[np.ndarray, np.ndarray]:
             known = ~np.isnan(X[:, column])
             X[known, column] = values[X[known, column].astype(int)]
     return X, np.asarray(sent.target, dtype=str)
-
-
-@contextmanager
-def _patience(seconds: float) -> Iterator[None]:
-    """Limit socket waits to ``seconds``; fetch_openml has no such option."""
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(seconds)
-    try:
-        yield
-    finally:
-        socket.setdefaulttimeout(before)

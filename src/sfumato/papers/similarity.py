@@ -116,17 +116,11 @@ def scaled(W: np.ndarray, k: int) -> np.ndarray:
     return doubly_stochastic(W).toarray()
 
 
-descent = partial(
-    fitted, PairwiseProbabilisticClustering
-)  # by its defaults: four starts, without the diagonal
+# by its defaults: four starts, without the diagonal
+descent = partial(fitted, PairwiseProbabilisticClustering)
+entropic: Any = {"normalization": "relative-entropy", "n_init": 1}
 published_update, exact_coordinate = (
-    partial(
-        fitted,
-        CompletelyPositiveFactorization,
-        normalization="relative-entropy",
-        n_init=1,
-        solver=solver,
-    )
+    partial(fitted, CompletelyPositiveFactorization, solver=solver, **entropic)
     for solver in ("multiplicative", "coordinate")
 )
 normalized_cut, ng_jordan_weiss, bach_jordan = (

@@ -15,8 +15,19 @@ from ._curves import (
     model_search,
     selection,
 )
-from ._objects import levels, memberships, profiles, scatter, simplex, uncertainty
-from ._style import block_means, contingency, palette, reconstruction, similarity
+from ._objects import (
+    block_means,
+    contingency,
+    levels,
+    memberships,
+    palette,
+    profiles,
+    reconstruction,
+    scatter,
+    similarity,
+    simplex,
+    uncertainty,
+)
 
 __all__ = [
     "block_means",

@@ -13,7 +13,7 @@ from ..array.types import ArrayLike
 from ..engine.component import ModelSearch
 from ..metrics import ConsensusDistribution
 from ..selection.choose import Choice
-from ._style import Axes, axes_or_new, literal, palette
+from ._objects import Axes, axes_or_new, literal, palette
 
 
 @documented

@@ -67,10 +67,6 @@ def render(
         Further content, such as measures or the similarity; by default, what a fitted model knows
         about its fit.
 
-    Returns
-    -------
-    html : str
-
     Examples
     --------
     >>> from sfumato import report
@@ -164,17 +160,9 @@ def _views(
 
 
 def write(path: str | Path, model: Any, X: Any = None, **options: Any) -> Path:
-    """Write the report to ``path``, completely or not at all.
+    """Write the report to the HTML file ``path``, completely or not at all; returns the path.
 
-    Parameters
-    ----------
-    path : path of the HTML file
-    model, X, **options
-        As for ``render``.
-
-    Returns
-    -------
-    path : pathlib.Path
+    The other arguments are those of ``render``.
 
     Examples
     --------

@@ -66,10 +66,6 @@ def profiles(
     columns : sequence of p names, optional
         Names of the columns of an array.
 
-    Returns
-    -------
-    profiles : list of k lists of ColumnProfile
-
     Examples
     --------
     >>> import numpy as np
@@ -535,41 +531,30 @@ def rules(columns: Sequence[Column], labels: np.ndarray) -> dict[str, Any] | Non
             model, accuracy = tree, right
     if accuracy < 0.8:
         return None
-    names = [name for group in encoded_names(columns) for name in group]
-    hot = [len(group) > 1 for group in encoded_names(columns) for _ in group]
-    found = _leaves(model.tree_, 0, {}, names, hot, model.classes_)
-    return {"accuracy": accuracy, "objects": len(y), "rules": found}
+    groups, tree = encoded_names(columns), model.tree_
+    named = [(name, len(group) > 1) for group in groups for name in group]
 
-
-def _leaves(
-    tree: Any,
-    node: int,
-    path: dict[int, list[float]],
-    names: list[str],
-    hot: list[bool],
-    kinds: Any,
-) -> list[dict[str, Any]]:
-    """Leaves below a node, each with the column ranges that lead to it."""
-    if tree.children_left[node] < 0:
-        shares = tree.value[node][0] / tree.value[node][0].sum()
-        best = int(shares.argmax())
-        return [
-            {
-                "conditions": [_condition(names[j], hot[j], *ends) for j, ends in path.items()],
-                "cluster": int(kinds[best]),
+    def leaves(node: int, path: dict[int, list[float]]) -> list[dict[str, Any]]:
+        """Leaves below a node, each with the column ranges that lead to it."""
+        if tree.children_left[node] < 0:
+            shares = tree.value[node][0] / tree.value[node][0].sum()
+            best = int(shares.argmax())
+            leaf = {
+                "conditions": [_condition(*named[j], *ends) for j, ends in path.items()],
+                "cluster": int(model.classes_[best]),
                 "objects": int(tree.n_node_samples[node]),
                 "share": float(shares[best]),
             }
-        ]
-    column, threshold = int(tree.feature[node]), float(tree.threshold[node])
-    low, high = path.get(column, [-np.inf, np.inf])
-    left = path | {column: [low, min(high, threshold)]}
-    right = path | {column: [max(low, threshold), high]}
-    return [
-        leaf
-        for child, way in ((tree.children_left[node], left), (tree.children_right[node], right))
-        for leaf in _leaves(tree, child, way, names, hot, kinds)
-    ]
+            return [leaf]
+        column, threshold = int(tree.feature[node]), float(tree.threshold[node])
+        low, high = path.get(column, [-np.inf, np.inf])
+        left = path | {column: [low, min(high, threshold)]}
+        right = path | {column: [max(low, threshold), high]}
+        return leaves(tree.children_left[node], left) + leaves(tree.children_right[node], right)
+
+    owner = [column.name for column, group in zip(columns, groups, strict=True) for _ in group]
+    used = sorted({owner[j] for j in tree.feature if j >= 0})
+    return {"accuracy": accuracy, "objects": len(y), "columns": used, "rules": leaves(0, {})}
 
 
 def _condition(name: str, hot: bool, low: float, high: float) -> str:

@@ -20,7 +20,7 @@ from ..array.text import plain
 from ..io.reading import extra
 from ..memberships import margin, sizes
 from ..plot import palette
-from ..plot._style import heat_map
+from ..plot._objects import heat_map
 from ..selection.choose import Choice
 from ._description import borderline, shown_mean, typical
 
@@ -278,9 +278,9 @@ _LIGHT = ("#fdfeff", "#1d2530", "#8a94a3")
 _DARK = ("#1a2029", "#e4e8ee", "#76808f")
 
 
-# Title, function that draws on axes (None: interactive only), height in inches, name of the
+# Title, function that draws on ``ax`` (None: interactive only), height in inches, name of the
 # interactive picture that replaces it, and text before the caption.
-Plan = tuple[str, Callable[[Any], Any] | None, float, str, str]
+Plan = tuple[str, Callable[..., Any] | None, float, str, str]
 
 
 def pictures(
@@ -302,61 +302,52 @@ def _of_objects(U: np.ndarray, labels: Sequence[str], facts: Facts, finest: int)
     if facts.coordinates is not None:
         at, axes = np.asarray(facts.coordinates), facts.axes
         said = "" if axes is None else f"Across: {axes[0]}. Up: {axes[1]}. "
-
-        def drawn(ax: Any) -> None:
-            plot.scatter(at, some, names=labels, axis_names=axes, ax=ax).set(xticks=[], yticks=[])
-
-        yield "Map", drawn, 4.2, "map", said + part
+        draw = partial(plot.scatter, at, some, names=labels, axis_names=axes)
+        yield "Map", draw, 4.2, "map", said + part
     if telling := (facts.description or {}).get("plane"):
         points = np.array(telling["points"], dtype=np.float64)
-        names = [str(name) for name in telling["names"]]
         seen = np.isfinite(points).all(axis=1)
-        draw = partial(plot.scatter, points[seen], some[seen], names=labels, axis_names=names)
+        draw = partial(plot.scatter, points[seen], some[seen], axis_names=telling["names"])
         if seen.any():
-            yield "Telling columns", lambda ax: draw(ax=ax), 4.2, "telling", part
+            yield "Telling columns", partial(draw, names=labels), 4.2, "telling", part
     if 3 <= finest <= 30:
         few = U if n <= 3000 else U[np.linspace(0, n - 1, 3000).astype(int)]
-        corners = None if k != 3 else lambda ax: plot.simplex(few, names=labels, ax=ax)
+        corners = partial(plot.simplex, few, names=labels) if k == 3 else None
         yield "Simplex", corners, 4.2, "simplex", ""
     if 1 < k <= 30:
         bands = partial(plot.memberships, U, names=labels)
-        yield "Memberships", lambda ax: bands(ax=ax), max(3.1, 0.9 + 0.35 * k), "bands", ""
+        yield "Memberships", bands, max(3.1, 0.9 + 0.35 * k), "bands", ""
     if k > 1:
         live = "certainty" if k <= 30 else ""
-        yield "Certainty", lambda ax: plot.uncertainty(U, names=labels, ax=ax), 3.1, live, ""
+        yield "Certainty", partial(plot.uncertainty, U, names=labels), 3.1, live, ""
 
 
 def _of_facts(U: np.ndarray, labels: Sequence[str], facts: Facts, classes: Any) -> Iterator[Plan]:
     if facts.history is not None and len(np.unique(facts.history)) > 1:
-        yield "Search", lambda ax: plot.history(facts.history, ax=ax), 3.1, "", ""
+        yield "Search", partial(plot.history, facts.history), 3.1, "", ""
     if facts.selection is not None:
-        chosen = facts.selection
-        yield "Number of clusters", lambda ax: plot.selection(**chosen, ax=ax), 3.1, "", ""
+        yield "Number of clusters", partial(plot.selection, **facts.selection), 3.1, "", ""
     if facts.similarity is not None:
-        means, rebuilt = np.asarray(facts.similarity), partial(plot.reconstruction, U, facts.scale)
+        means = np.asarray(facts.similarity)
         means = np.minimum(means, np.quantile(means, 0.98))  # a few pairs would darken all others
-        yield "Similarity", lambda ax: heat_map(means, len(U), "", ax), 4.2, "", ""
-        yield "Reconstruction", lambda ax: rebuilt(ax=ax).set_title(""), 4.2, "", ""
+        yield "Similarity", partial(heat_map, means, len(U), ""), 4.2, "", ""
+        yield "Reconstruction", partial(plot.reconstruction, U, facts.scale), 4.2, "", ""
     if classes is not None and len(kinds := set(map(str, classes))) <= 30:
-        height, title = max(3.1, 1.2 + 0.35 * len(kinds)), facts.class_title
-        draw = partial(plot.contingency, [str(kind) for kind in classes], U, column_names=labels)
-        yield "Known classes", lambda ax: draw(row_title=title, ax=ax), height, "classes", ""
+        named: Any = {"column_names": labels, "row_title": facts.class_title}
+        draw = partial(plot.contingency, [str(kind) for kind in classes], U, **named)
+        yield "Known classes", draw, max(3.1, 1.2 + 0.35 * len(kinds)), "classes", ""
 
 
-def _images(draw: Callable[[Any], Any], height: float) -> tuple[str, str]:
+def _images(draw: Callable[..., Any], height: float) -> tuple[str, ...]:
     """The picture for light and for dark screens, as data URLs."""
-    light = _svg(draw, height)
-    dark = light
+    light = dark = _svg(draw, height)
     for colour, other in zip(_LIGHT, _DARK, strict=True):
         dark = dark.replace(colour, other)
-    return _address(light), _address(dark)
+    texts = (base64.b64encode(svg.encode()).decode("ascii") for svg in (light, dark))
+    return tuple("data:image/svg+xml;base64," + text for text in texts)
 
 
-def _address(svg: str) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode("ascii")
-
-
-def _svg(draw: Callable[[Any], Any], height: float) -> str:
+def _svg(draw: Callable[..., Any], height: float) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -367,7 +358,8 @@ def _svg(draw: Callable[[Any], Any], height: float) -> str:
         warnings.simplefilter("ignore", UserWarning)
         figure = Figure(figsize=(5.2, height), layout="constrained")
         ax = figure.subplots()
-        draw(ax)
+        draw(ax=ax)
+        ax.set_title("")  # the page has it
         for points in ax.collections:
             points.set_rasterized(np.shape(points.get_offsets())[0] > 300)
         buffer = BytesIO()

@@ -35,18 +35,13 @@ class ClusterKernel(Factored):
         self.projection, self.eigenvalues, self.following = projection, eigenvalues, following
 
     def extend(self, rows: Any) -> Any:
-        """Factor rows (n_new, r) of new objects (Nystrom); times ``factor.T`` they are
-        similarities.
+        """Factor rows (n_new, r) of new objects (Nystrom), of length one, or zeros for an object
+        similar to nothing; times ``factor.T`` they are similarities.
 
         Parameters
         ----------
         rows : array, sparse array or operator of shape (n_new, n)
             Original similarities of the new objects to the n objects of the kernel.
-
-        Returns
-        -------
-        factor : array of shape (n_new, r)
-            Rows of length one; zeros for an object similar to nothing.
         """
         return unit_rows(check_rows(rows, self.shape[0], "rows") @ self.projection)
 
@@ -63,7 +58,8 @@ def cluster_kernel(
     function, then rescaled to a unit diagonal.
 
     With L = D^-1/2 K D^-1/2 = V diag(lambda) V', the kernel is Z Z', where Z is V
-    diag(phi(lambda))^1/2 with rows of length one.
+    diag(phi(lambda))^1/2 with rows of length one: an operator (n, n) of rank at most
+    ``n_components``.
 
     Parameters
     ----------
@@ -83,12 +79,6 @@ def cluster_kernel(
         Exponent of ``"polynomial"``.
     sample_weight : array of shape (n,), optional
         Weights of the objects: a weight of w counts as w copies.
-
-    Returns
-    -------
-    ClusterKernel
-        An operator (n, n) of rank at most n_components; ``.factor``, ``.toarray()``,
-        ``.diagonal()``, ``.extend(rows)``.
 
     References
     ----------

@@ -32,10 +32,6 @@ def coassociation(L: ArrayLike, partition_weight: ArrayLike | None = None) -> Co
     partition_weight : array of shape (m,), optional
         Nonnegative weight of every clustering; by default all are equal.
 
-    Returns
-    -------
-    Coassociation
-
     References
     ----------
     Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI

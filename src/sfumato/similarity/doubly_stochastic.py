@@ -140,10 +140,6 @@ def doubly_stochastic(
         Weights of the objects (not for ``"l1"``): an object of weight w counts as w copies, so that
         sum_j w_j F_ij = 1.
 
-    Returns
-    -------
-    F : operator, array or sparse array of shape (n, n)
-
     References
     ----------
     Zass and Shashua (2006). Doubly stochastic normalization for spectral clustering. NIPS 19.

@@ -31,7 +31,7 @@ def gaussian(
     bandwidth: float | None = None,
     sample_weight: Any = None,
 ) -> np.ndarray:
-    """Gaussian similarities ``exp(-|x - y|^2 / (2 bandwidth^2))``.
+    """Gaussian similarities (n, n) or (n, m), ``exp(-|x - y|^2 / (2 bandwidth^2))``.
 
     Parameters
     ----------
@@ -41,10 +41,6 @@ def gaussian(
         By default, the median distance of objects to their tenth neighbour.
     sample_weight : array, optional
         Weights of the known objects: weight w counts as w copies when neighbours are counted.
-
-    Returns
-    -------
-    W : array of shape (n, n) or (n, m)
 
     Examples
     --------
@@ -83,10 +79,6 @@ def self_tuning(
     sample_weight : array, optional
         Weights of the known objects: weight w counts as w copies when neighbours are counted.
 
-    Returns
-    -------
-    W : array of shape (n, n) or (n, m)
-
     Examples
     --------
     >>> from sfumato.similarity import self_tuning
@@ -114,9 +106,9 @@ def knn(
     metric: str = "euclidean",
     sample_weight: Any = None,
 ) -> sp.csr_array:
-    """Graph of nearest neighbours: entries are 1 for mutual neighbours, 1/2 for one-sided ones.
+    """Graph of nearest neighbours, a CSR array (n, n) or (n, m).
 
-    An object is its own neighbour.
+    Entries are 1 for mutual neighbours and 1/2 for one-sided ones; an object is its own neighbour.
 
     Parameters
     ----------
@@ -133,10 +125,6 @@ def knn(
     sample_weight : array, optional
         Weights of the known objects: weight w counts as w copies. If only some copies of the n-th
         neighbour are among the nearest, the link is their share.
-
-    Returns
-    -------
-    W : CSR array of shape (n, n) or (n, m)
 
     Examples
     --------
@@ -166,10 +154,6 @@ def cosine(X: ArrayLike, Y: ArrayLike | None = None) -> Factored:
     ----------
     X : array or sparse array of shape (n, p)
     Y : array or sparse array of shape (m, p), optional
-
-    Returns
-    -------
-    W : operator of shape (n, n) or (n, m)
 
     Examples
     --------

@@ -51,7 +51,8 @@ def learn_scales(
     Minimises the spectral cost J of the partitions under the similarity exp(-1/2 sum_f s_f^2 (x_f -
     y_f)^2), summed over the data sets, plus ``penalty`` times the squared scales. Descents by the
     exact gradient start from equal scales and from scales with which neighbours share their
-    cluster. Features that do not help end with a scale near zero.
+    cluster. Features that do not help end with a scale near zero. Use the scales as ``gaussian(X *
+    scales, bandwidth=1.0)`` on data of the same kind.
 
     Parameters
     ----------
@@ -65,11 +66,6 @@ def learn_scales(
         Largest number of gradient steps from each of six starts, of which the best is kept.
     tol : float
         Stop when no entry of the gradient is larger.
-
-    Returns
-    -------
-    scales : array of shape (p,)
-        Use them as ``gaussian(X * scales, bandwidth=1.0)`` on data of the same kind.
 
     %(learning_spectral)s
 

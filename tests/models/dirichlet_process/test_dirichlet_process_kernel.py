@@ -2,6 +2,8 @@
 against enumeration.
 """
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -261,17 +263,18 @@ def test_merge_gain_is_exact():
     stats = kernel.summarize(component, state, X, weights)
     state = kernel.update(component, stats.sums, stats.counts, state.concentration, prior)
     R = R[np.argsort(-stats.counts, kind="stable")]
-    pairs = kernel.merges(component, state, lambda pairs: kernel.pair_losses(R, weights, pairs))
-    assert pairs
-    before = explicit_bound(component, state, R, Z, weights, prior)
-    joined = R.copy()
-    for a, b in pairs:
+    pair = kernel.best_merge(component, state, lambda pairs: kernel.pair_losses(R, weights, pairs))
+    bounds = {None: explicit_bound(component, state, R, Z, weights, prior)}
+    for a, b in itertools.combinations(range(len(R)), 2):
+        joined = R.copy()
         joined[a] += joined[b]
         joined[b] = 0.0
-        after = explicit_bound(component, state, joined, Z, weights, prior)
-        assert after > before
-        before = after
-    np.testing.assert_allclose(kernel.merged(state, pairs)[1], joined @ weights, rtol=1e-12)
+        bounds[a, b] = explicit_bound(component, state, joined, Z, weights, prior)
+        if (a, b) == pair:
+            counts = kernel.merged(state, pair)[1]
+            np.testing.assert_allclose(counts, joined @ weights, rtol=1e-12)
+    assert pair == max(bounds, key=bounds.get)
+    assert bounds[pair] > bounds[None]
 
 
 def test_weights_of_sticks_sum_to_one_and_fall():

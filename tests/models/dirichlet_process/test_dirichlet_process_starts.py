@@ -99,7 +99,6 @@ def test_groups_with_few_different_objects_are_merged_in_every_start():
     component = component_of(X)
     prior = kernel.Concentration(1.0, 1.0)
     states = ascent(component, Rows(X, None, n_jobs=1), prior).starts(10, np.arange(3))
-    assert len(states) == 2  # all three seeds end at the same partition, and one finer one
     for state in states:
         assert state.counts.sum() == pytest.approx(15)
         assert 1 <= np.sum(state.counts > 0) <= 3

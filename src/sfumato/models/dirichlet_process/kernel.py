@@ -269,13 +269,13 @@ def occupied(log_vacancy: np.ndarray) -> np.ndarray:
     return chances
 
 
-def merges(component: Any, state: State, losses: Any) -> list[tuple[int, int]]:
-    """Disjoint pairs of clusters whose union raises the bound by more than its ``losses``."""
+def best_merge(component: Any, state: State, losses: Any) -> tuple[int, int] | None:
+    """The pair of clusters whose union raises the bound most, less its ``losses``; or None."""
     # Merging empty clusters, which hold the prior, changes nothing.
     active = np.flatnonzero(state.counts > 1e-8 * max(1.0, state.counts.sum()))
     left, right = (active[index] for index in np.triu_indices(len(active), 1))
     if not len(left):
-        return []
+        return None
     evidence = component.log_marginal_likelihood(state.sums)
     union = component.log_marginal_likelihood(state.sums[left] + state.sums[right])
     gain = union - evidence[left] - evidence[right]
@@ -290,20 +290,9 @@ def merges(component: Any, state: State, losses: Any) -> list[tuple[int, int]]:
     best = best[promise[best] > 0]
     pairs = [(int(left[i]), int(right[i])) for i in best]
     if not pairs:
-        return []
-    taken: list[tuple[int, int]] = []
-    gains, counts = gain[best] - losses(pairs), state.counts
-    for index in np.argsort(-gains, kind="stable"):
-        a, b = pairs[index]
-        if any(a in pair or b in pair for pair in taken):
-            continue
-        trial = counts.copy()
-        trial[a], trial[b] = counts[a] + counts[b], 0.0
-        gain = gains[index] + _stick_evidence(trial, alpha) - _stick_evidence(counts, alpha)
-        if gain > 1e-9 * max(1.0, counts.sum()):
-            taken.append((a, b))
-            counts = trial
-    return taken
+        return None
+    gains = promise[best] - losses(pairs)
+    return pairs[gains.argmax()] if gains.max() > 1e-9 * max(1.0, state.counts.sum()) else None
 
 
 def _stick_evidence(counts: np.ndarray, alpha: float) -> Any:
@@ -320,11 +309,11 @@ def pair_losses(R: Array, weights: Weights, pairs: list[tuple[int, int]]) -> np.
     return np.array([np.sum(w * (xlogy(p, p) - entropy[a] - entropy[b])) for a, b, p in unions])
 
 
-def merged(state: State, pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Sums and counts after the merges; emptied clusters remain with zeros."""
+def merged(state: State, pair: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Sums and counts after a merge; the emptied cluster remains with zeros."""
     sums, counts = state.sums.copy(), state.counts.copy()
-    for a, b in pairs:
-        sums[a] += sums[b]
-        counts[a] += counts[b]
-        sums[b], counts[b] = 0.0, 0.0
+    a, b = pair
+    for part in (sums, counts):
+        part[a] += part[b]
+        part[b] = 0.0
     return sums, counts

@@ -103,9 +103,7 @@ class Chain(NamedTuple):
         return labels, log_chance
 
     def start(self, concentration: float, rng: np.random.Generator) -> Draw:
-        """A random first partition: objects arrive in random order and choose among existing
-        clusters.
-        """
+        """A random first partition: objects arrive in random order and choose a cluster."""
         n = len(self.X)
         nobody = np.full(n, -1, dtype=np.int64)
         labels, _ = self.walk(nobody, rng.permutation(n), None, rng, np.log(concentration))

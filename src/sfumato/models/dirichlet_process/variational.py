@@ -151,13 +151,13 @@ class Ascent(NamedTuple):
             n_iter += run.n_iter
             state = run.state
             # Coordinate ascent alone cannot join two clusters that share one group.
-            pairs = kernel.merges(self.component, state, partial(self._losses, state))
-            done = run.converged and not pairs
+            pair = kernel.best_merge(self.component, state, partial(self._losses, state))
+            done = run.converged and pair is None
             if done or n_iter >= self.max_iter:
                 whole = np.concatenate(history)
                 return run._replace(history=whole, n_iter=n_iter, converged=done)
-            if pairs:
-                state = self._update(*kernel.merged(state, pairs), state.concentration)
+            if pair is not None:
+                state = self._update(*kernel.merged(state, pair), state.concentration)
 
     def _losses(self, state: kernel.State, pairs: list[tuple[int, int]]) -> np.ndarray:
         """Entropy lost by merging pairs of clusters; infinite if links keep them apart."""
@@ -195,19 +195,8 @@ class Ascent(NamedTuple):
                 fused = np.zeros((n_clusters, sums.shape[1])), np.zeros(n_clusters)
                 np.add.at(fused[0], group, sums)
                 np.add.at(fused[1], group, counts)
-                state = self._update(*fused, prior)
-                if not any(_alike(state, other) for other in states):
-                    states.append(state)
+                states.append(self._update(*fused, prior))
         return states
-
-
-def _alike(one: kernel.State, other: kernel.State) -> bool:
-    """Whether two states have the same clusters, in any order."""
-    if not np.allclose(np.sort(one.counts), np.sort(other.counts), rtol=1e-9):
-        return False
-    a, b = (np.lexsort((state.sums[:, 1], state.counts)) for state in (one, other))
-    scale = np.abs(one.sums).max(axis=0)
-    return bool((np.abs(one.sums[a] - other.sums[b]) <= 1e-9 * scale).all())
 
 
 def most_probable(components: list[Any], rows: Rows, alpha: float) -> Any:

@@ -182,7 +182,7 @@ class InformationMaximization(AutomaticClusters, InductiveClusterer):
         """Rows in the coordinates of the fit, which are learnt here."""
         X = check_features(self, X, reset=True)
         weights = check_weights(sample_weight, X)
-        self._space, self._unit, self._dtype = None, 1.0, X.dtype
+        self._space, self._unit = None, 1.0
         if self._linear:
             plain = Rows(X, weights)
             sparse = sp.issparse(X)
@@ -221,8 +221,7 @@ class InformationMaximization(AutomaticClusters, InductiveClusterer):
         if self._space is None:
             self.coef_ = W * self._coordinates.scale
             self.intercept_ = b - self.coef_ @ self._coordinates.shift
-        U = rows.map(lambda block, _: self._assign(block, self._state))
-        self._publish(U if self._space is None else U.astype(self._dtype), run)
+        self._publish(self._memberships(rows, self._state), run)
 
     def _assign(self, block: Any, state: np.ndarray) -> Any:
         return memberships(block, state)

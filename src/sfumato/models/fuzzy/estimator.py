@@ -63,12 +63,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         Centers of a single start.
     n_init : int, default=4
         Number of starts; the best is kept. With many objects the starts compete on a sample.
-    max_iter : int, default=300
-        Largest number of steps per start.
-    tol : float, default=1e-7
-        Stop when a step lowers the objective by less than this fraction.
-    random_state : int, RandomState, Generator or None, default=None
-        Random seed.
+    %(descent)s
 
     Attributes
     ----------
@@ -190,7 +185,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     def _placed(self, X: Any, weights: Any, known: Known) -> Rows:
         """The rows of a fit in coordinates learnt here, with the rule of memberships."""
-        self._space, points, self._dtype = None, X, X.dtype
+        self._space, points = None, X
         if self._in_space:
             self._space, points = KernelSpace.of(X, self.metric, "metric", 0.5**0.5)
         plain, centre = Rows(points, weights), not sp.issparse(points) or self._full
@@ -250,7 +245,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         %(new_objects)s
         """
         rows, ready = self._new(X, None)
-        return self._new_at(self._memberships(rows, ready, rows.dtype), n_clusters, X)
+        return self._new_at(self._memberships(rows, ready), n_clusters, X)
 
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -423,7 +418,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         def step(state: kernel.State) -> tuple[kernel.State, float]:
             ready = self._ready(state)
             U, own = linked.summarize(state, ready)
-            stats = add(self._sums(others, ready), own)
+            stats = add(self._sum(others, state), own)
             return self._update(stats, state)._replace(linked=U), stats.objective
 
         return step
@@ -434,15 +429,6 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     def _ready(self, state: kernel.State) -> kernel.Distances:
         return kernel.ready(state, self._rule, self._kind)
 
-    def _sum(self, rows: Rows, state: kernel.State) -> kernel.Stats:
-        return self._sums(rows, self._ready(state))
-
-    def _sums(self, rows: Rows, ready: kernel.Distances) -> kernel.Stats:
-        together = rows.stacked is not None and ready.fused
-        together = together and ready.fine(rows.stacked == np.float64)
-        stacks = partial(kernel.summarize, ready=ready) if together else None
-        return rows.sum(lambda block, weights: self._summarize(block, weights, ready), stacks)
-
     def _summarize(self, block: Any, weights: Any, state: kernel.Distances) -> kernel.Stats:
         return kernel.summarize(block.T, weights, state)
 
@@ -452,9 +438,12 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     def _assign(self, block: Array, state: kernel.Distances) -> Any:
         return kernel.memberships(block.T, state)
 
-    def _memberships(self, rows: Rows, ready: kernel.Distances, dtype: Any) -> Any:
-        U = rows.map(lambda block, *_: self._assign(block, ready))
-        return U.astype(dtype, copy=False) if hasattr(U, "astype") else U
+    def _memberships(self, rows: Rows, ready: kernel.Distances) -> Any:
+        U = super()._memberships(rows, ready)
+        if self._linked is not None:
+            links = self._linked.links
+            U[links.rows] = self._linked.summarize(self._state, ready)[0][links.unit]
+        return U
 
     _pack = staticmethod(kernel.pack)
     _unpack = staticmethod(kernel.unpack)
@@ -482,20 +471,14 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         return objective * factor / self._coordinates.scale[0] / self._coordinates.scale[0]
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
-        self._state, ready, total = run.state, self._ready(run.state), weight_of(rows)
+        super()._finish(rows, run)
         centers, metrics, _ = run.state
-        U = self._memberships(rows, ready, self._dtype)
-        if self._linked is not None:
-            links = self._linked.links
-            U[links.rows] = self._linked.summarize(run.state, ready)[0][links.unit]
-        objective = self._outer(self._objective(rows, run.state), total)
-        self._publish(U, run._replace(history=self._outer(run.history, total)), objective)
-        dtype = U.dtype if isinstance(U, np.ndarray) else np.float64
+        dtype = rows.dtype if isinstance(self.memberships_, np.ndarray) else np.float64
         if self._space is None:
             self.cluster_centers_ = self._coordinates.outer(centers).astype(dtype)
         if metrics is not None:
             self.metrics_ = metrics.astype(dtype)
-        if kernel.least_gap(centers) <= self._indistinct(total):
+        if kernel.least_gap(centers) <= self._indistinct(weight_of(rows)):
             name, value = "fuzzifier", self.fuzzifier_
             if self.entropy is not None:
                 name, value = "entropy", self.entropy

@@ -102,11 +102,6 @@ class Distances(NamedTuple):
         """Whether this precision distinguishes the nearest centers."""
         return double or self.rounding(False) < 1e-3 * least_gap(self.centers)
 
-    @property
-    def fused(self) -> bool:
-        """Whether the sums can be made by a kernel that reads objects only once."""
-        return self.kind == "spherical" and self.rule.powers
-
 
 def features(X: Any, kind: str) -> Any:
     """z(x) (q, b) of every column of ``X`` (d, b); kind "partial" allows missing values."""
@@ -167,11 +162,6 @@ def share(D: Array, rule: Rule) -> tuple[Any, Any]:
     if rule.temperature is not None:
         U, level = distances.softmax_columns(D * (-1.0 / rule.temperature))
         return U, level * -rule.temperature
-    if rule.fuzzifier == 2.0:
-        U = inplace("reciprocal", D)
-        total = xp.sum(U, axis=0)
-        U /= total
-        return U, k / total
     least = xp.min(D, axis=0)
     if rule.hard:
         nearest = xp.argmin(D, axis=0)
@@ -188,30 +178,22 @@ def share(D: Array, rule: Rule) -> tuple[Any, Any]:
 
 def pull(D: np.ndarray, weights: Array, rule: Rule) -> tuple[Any, Any]:
     """Weights w u^m (k, b) of the objects in the means, and their costs (b,); overwrites ``D``."""
-    if rule.temperature is None and rule.fuzzifier == 2.0:
-        A = inplace("reciprocal", D)
-        total = namespace(A).sum(A, axis=0)
-        A *= A
-        cost = A.shape[0] / total
-        total *= total
-        A *= 1.0 / total if weights is None else weights / total
-    else:
-        A, cost = share(D, rule)
-        if rule.temperature is None:
-            A *= cost
-            A /= D
-        if weights is not None:
-            A *= weights
+    A, cost = share(D, rule)
+    if rule.temperature is None:
+        # For m = 2 without the number of clusters, as in the native kernel.
+        A *= cost / A.shape[0] if rule.fuzzifier == 2.0 else cost
+        A /= D
+    if weights is not None:
+        A *= weights
     return A, cost if weights is None else cost * weights
 
 
 def summarize(Z: Any, weights: Any, ready: Distances) -> Stats:
-    """Statistics of a block ``Z`` = z(x) (q, b), or of several (blocks, q, b) at once."""
-    xp = namespace(Z)
-    Z = Z if Z.ndim == 3 else precise(Z, ready)
+    """Statistics of a block ``Z`` = z(x) (q, b)."""
+    xp, Z = namespace(Z), precise(Z, ready)
     if weights is not None:
         weights = xp.asarray(weights, dtype=Z.dtype, device=getattr(Z, "device", None))
-    if ready.fused:
+    if ready.kind == "spherical" and ready.rule.powers:  # a kernel that reads objects only once
         floor, d = ready.rounding(Z.dtype == xp.float64), ready.centers.shape[1]
         fuzzifier = ready.rule.fuzzifier
         fused = distances.fused_sums(Z, weights, ready.rows, d, fuzzifier=fuzzifier, floor=floor)

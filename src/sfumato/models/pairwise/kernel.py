@@ -383,9 +383,7 @@ def baum_eagon_step(problem: Problem, state: State) -> tuple[State, Any]:
 
 
 def slopes(problem: Problem, state: State) -> Any:
-    """Half the gradient (n, r, k) of f / (a v_i) by each row: a U S - W U, without excluded self
-    pairs.
-    """
+    """Half the gradient (n, r, k) of f / (a v_i) by rows: a U S - W U, less excluded self pairs."""
     xp, U = namespace(state.U), state.U
     a = xp.astype(on(U, state.scale), U.dtype)
     if hasattr(problem.W, "bent"):
@@ -400,9 +398,7 @@ def slopes(problem: Problem, state: State) -> Any:
 
 
 def kkt_residual(problem: Problem, state: State) -> Any:
-    """Largest  max_{used} g - min g  over the rows of each run, relative to the largest |W U|; zero
-    at a stationary point.
-    """
+    """Largest slack of the optimality conditions over rows, relative to |W U|; 0 if stationary."""
     xp, U = namespace(state.U), state.U
     if state.product is None:
         state = state._replace(product=start(problem, U).product)

@@ -147,9 +147,7 @@ def panels(n: int, n_panels: int = 16) -> list[slice]:
 
 
 class Pairs:
-    """Similarities W (n, n) with weights Q (n, n), both dense and symmetric; ``held`` rows are
-    fixed.
-    """
+    """Similarities W (n, n) with weights Q (n, n), dense and symmetric; ``held`` rows are fixed."""
 
     def __init__(self, W: np.ndarray, Q: np.ndarray, held: Any = None) -> None:
         self.n, self.dtype, self.held = W.shape[0], W.dtype, held
