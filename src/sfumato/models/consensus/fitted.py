@@ -31,7 +31,8 @@ from ...numerics.operators import Factored
 from ...similarity.cluster_kernel import ClusterKernel, cluster_kernel
 from . import hard
 from .evidence import check_given
-from .solutions import Settings, common_similarity, pairwise
+from .soft import common_similarity
+from .solutions import Settings, pairwise
 from .solvers import filled
 
 KEPT = 2**27  # largest number of bytes of features that a fitted model keeps for resampling

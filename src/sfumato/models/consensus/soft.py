@@ -104,6 +104,13 @@ def reader_of(Z: np.ndarray, U: np.ndarray, mass: Weights, run: Any = None) -> R
     return reader._replace(misfit=misfit(root * Z, root * plain), information=information)
 
 
+def common_similarity(W: np.ndarray, mass: Weights) -> tuple[float, float]:
+    """Mean degree of a similarity (n, n), and the share of it that is added to every pair."""
+    v = np.ones(len(W)) if mass is None else mass
+    degree = float(v @ W @ v) / float(v.sum())
+    return degree, TUNING.soft_regularization * degree / float(v.sum())
+
+
 class Candidate(NamedTuple):
     """One kind of evidence with its memberships in k clusters."""
 

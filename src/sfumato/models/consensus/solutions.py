@@ -36,7 +36,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ...array.arrays import native
-from ...array.types import Estimator, Weights
+from ...array.types import Estimator
 from ...array.warn import EvidenceWarning
 from ...engine import loop
 from ...numerics import label_table as tables
@@ -45,8 +45,7 @@ from ...numerics.distances import unit_rows
 from ...similarity import ClusterKernel, Factored, cluster_kernel
 from ...similarity.coassociation import Rows
 from ..pairwise.estimator import PairwiseProbabilisticClustering, Settings
-from .em import TUNING
-from .soft import fit_reader
+from .soft import common_similarity, fit_reader
 
 SCREEN = 20_000  # objects on which the starts are compared
 FILLINGS = 5  # rounds of filling in unseen pairs
@@ -110,13 +109,6 @@ class ByKernel:
         """Rows of the kernel's factor, for fitted and other objects alike."""
         constant = self.regularization / self.table.total
         return unit_rows(Rows(objects, self.table, constant=constant) @ self.projection)
-
-
-def common_similarity(W: np.ndarray, mass: Weights) -> tuple[float, float]:
-    """Mean degree of a similarity (n, n), and the share of it that is added to every pair."""
-    v = np.ones(len(W)) if mass is None else mass
-    degree = float(v @ W @ v) / float(v.sum())
-    return degree, TUNING.soft_regularization * degree / float(v.sum())
 
 
 class ByCompletion:
