@@ -186,7 +186,7 @@ def test_predict_matches_columns_by_name(run, data, tmp_path):
     assert run("predict", "r", "new.csv", "--out", "p.csv")[0] == 2
     (tmp_path / "bad.csv").write_text("x,z\n1,2\n")
     code, _, err = run("predict", "r", "bad.csv")
-    assert (code, "'y' is not a column" in err) == (2, True)
+    assert (code, "'y' is not in the table" in err) == (2, True)
 
 
 def test_score_labels_and_memberships_in_any_order(run, data, tmp_path):
@@ -334,7 +334,7 @@ def test_debug_shows_the_traceback(run):
 def test_help_says_which_model_is_taken(run):
     for name in ("fit", "choose"):
         said = " ".join(run(name, "--help")[1].split()).replace("- ", "-")  # broken at hyphens
-        assert "if not given, mixed-mixture for a table with categories in a fifth of its" in said
+        assert "by default mixed-mixture if over a fifth of the columns are codes" in said
 
 
 def test_missing_values_are_named(run, tmp_path):

@@ -73,6 +73,12 @@ def test_repeated_rows_are_counted(messy):
     assert sum("2 rows repeat others" in text for text in said) == 1
 
 
+def test_answers_repeat_by_chance(tmp_path):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.integers(0, 2, (200, 6)), columns=list("abcdef"))
+    assert advice(_read(frame.assign(age=rng.integers(20, 60, 200)), tmp_path / "t.csv")) == []
+
+
 def test_a_clean_table_needs_none(tmp_path):
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.normal(size=50), "count": rng.poisson(3.0, 50)})
@@ -87,11 +93,13 @@ def test_one_column_may_explain_the_clusters(tmp_path):
     table = _read(frame, tmp_path / "t.csv")
     labels = np.tile([0, 1, 2], 30)
     tree = rules(table.used, labels)
-    said = explained_by_one(tree, 5, labels)
+    said = explained_by_one(tree, table.used, labels)
     assert "'ward' alone determines the cluster of 100%" in said
-    assert explained_by_one(tree, 2, labels) == ""
+    assert explained_by_one(tree, table.used[:2], labels) == ""
     other = rng.permutation(labels)
-    assert explained_by_one(rules(table.used, other), 5, other) == ""
+    assert explained_by_one(rules(table.used, other), table.used, other) == ""
+    twice = _read(frame.assign(floor=labels + 0.1 * rng.random(90)), tmp_path / "t.csv").used
+    assert explained_by_one(rules(twice, labels), twice, labels) == ""  # either says the same
 
 
 def test_the_verdict_says_that_one_column_explains_the_clusters(tmp_path, monkeypatch, capsys):
@@ -104,7 +112,7 @@ def test_the_verdict_says_that_one_column_explains_the_clusters(tmp_path, monkey
     assert main(["fit", "t.csv", "--model", "fcm", "--clusters", "3", "--scale", "none"]) == 0
     found = json.loads((tmp_path / "sfumato-result" / "summary.json").read_text())["verdict"]
     assert found["kind"] == "note"
-    assert "But column 'a' alone determines the cluster of 100% of the objects" in found["text"]
+    assert "Column 'a' alone determines the cluster of 100% of the objects" in found["text"]
     assert capsys.readouterr().err.count("alone determines") == 0
 
 
@@ -130,6 +138,20 @@ def test_codes_of_missing_values_are_seen(tmp_path, code):
     assert empty.startswith("'rarely' is empty in most rows:")
 
 
+def test_codes_far_below_signed_numbers_are_seen(tmp_path):
+    rng = np.random.default_rng(9)
+    level = np.where(rng.random(80) < 0.1, -999, rng.normal(0, 5, 80).round(1))
+    frame = pd.DataFrame({"level": level, "x": rng.normal(size=80)})
+    (said,) = advice(_read(frame, tmp_path / "t.csv"))
+    assert said.startswith("-999 looks like a missing value in 'level':")
+
+
+def test_a_questionnaire_holds_answers_and_not_codes(tmp_path):
+    rng = np.random.default_rng(10)
+    frame = pd.DataFrame(rng.integers(1, 6, (200, 12))).add_prefix("item ")
+    assert advice(_read(frame.assign(height=rng.normal(size=200)), tmp_path / "t.csv")) == []
+
+
 def test_ends_of_scales_and_signed_numbers_are_no_codes(tmp_path):
     rng = np.random.default_rng(6)
     frame = pd.DataFrame(
@@ -138,9 +160,17 @@ def test_ends_of_scales_and_signed_numbers_are_no_codes(tmp_path):
             "answer": rng.integers(1, 10, 80),
             "change": np.r_[rng.integers(-30, 30, 79), -9],
             "goals": rng.poisson(2.0, 80) - 1,
+            "ink": np.where(rng.random(80) < 0.5, 0, rng.integers(1, 17, 80)),
         }
     )
     assert advice(_read(frame, tmp_path / "t.csv")) == []
+
+
+def test_a_column_without_a_name_may_hold_the_ids(tmp_path, capsys):
+    frame = pd.DataFrame({"x": np.random.default_rng(8).normal(size=30)})
+    frame.to_csv(tmp_path / "t.csv", index_label="")
+    assert main(["inspect", str(tmp_path / "t.csv"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ids"] == "yes, without a title"
 
 
 def test_warnings_name_the_options_of_the_command_line(capsys):

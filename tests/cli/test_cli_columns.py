@@ -140,7 +140,10 @@ def test_predict_names_what_a_new_table_lacks_and_how_to_mend_it(run, tmp_path):
     assert run("fit", "t.csv", "-m", "fcm", "-k", 2, "-o", "r")[0] == 0
     (tmp_path / "few.csv").write_text("z,other\n1,2\n3,4\n")
     code, _, err = run("predict", "r", "few.csv")
-    assert (code, "the model's columns 'x', 'y' are not columns: it has 'z'" in err) == (2, True)
+    assert (code, "the model's columns 'x', 'y' are not in the table: it has 'z'" in err) == (
+        2,
+        True,
+    )
     (tmp_path / "bad.csv").write_text("x,y,z\n1,2,3\nbad,2,3\n1,3,5\n")
     code, _, err = run("predict", "r", "bad.csv")
     assert (code, "--drop" in err, "leave the cells empty" in err) == (2, False, True)
@@ -279,6 +282,31 @@ def test_an_ensemble_counts_its_members(run, wine, monkeypatch):
     assert not [text for _, text in heard if "nan" in text]
 
 
+def test_answers_of_yes_and_no_go_to_the_model_that_takes_them(run, tmp_path):
+    rng = np.random.default_rng(0)
+    yes = rng.random((120, 8)) < np.where(np.arange(120) % 2, 0.9, 0.1)[:, None]
+    for words in (("no", "yes"), ("1", "2")):
+        rows = [",".join(words[int(answer)] for answer in row) for row in yes]
+        head = ",".join(f"q{j}" for j in range(8))
+        (tmp_path / "t.csv").write_text("\n".join([head, *rows]))
+        code, _, err = run("fit", "t.csv", "-o", "r", "--force")
+        assert code == 0, err
+        assert (summary()["model"], summary()["n_clusters"]) == ("mixed-mixture", 2)
+
+
+def test_two_numbers_among_many_measurements_are_codes(run, tmp_path):
+    rng = np.random.default_rng(0)
+    group = np.arange(90) % 2
+    X = np.column_stack([rng.integers(1, 3, 90), rng.normal(size=(90, 8)) + 4.0 * group[:, None]])
+    head = "sex," + ",".join(f"m{j}" for j in range(8))
+    np.savetxt(tmp_path / "t.csv", X, delimiter=",", header=head, comments="")
+    code, _, err = run("fit", "t.csv", "-o", "r")
+    assert code == 0, err
+    assert "left out, as codes among measurements: 'sex'" in err
+    with open("r/memberships.csv") as file:
+        assert adjusted_rand_score(group, clusters(file.read())) == 1.0
+
+
 def test_a_category_among_many_measurements_does_not_make_the_clusters(run, tmp_path):
     rng = np.random.default_rng(0)
     group = np.arange(90) % 2
@@ -291,7 +319,7 @@ def test_a_category_among_many_measurements_does_not_make_the_clusters(run, tmp_
     (tmp_path / "t.csv").write_text("\n".join([head, *lines]))
     code, _, err = run("fit", "t.csv", "-o", "r")
     assert code == 0, err
-    assert "left out, since nearly all columns are numbers: 'ward'" in err
+    assert "left out, as codes among measurements: 'ward'" in err
     assert (summary()["model"], summary()["n_clusters"]) == ("consensus", 2)
     assert "ward" not in summary()["input"]["columns"]
     assert any("'ward'" in note for note in summary()["input"]["notes"])

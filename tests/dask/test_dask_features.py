@@ -17,6 +17,6 @@ def test_kept_rows_are_made_again_on_another_worker():
     X, weights = rng.normal(size=(600, 3)), rng.random(600)
     kept = _Kept(_packed((lambda block: 2.0 * block, None)), X, weights)
     moved = pickle.loads(pickle.dumps(kept))
-    sums = _packed((lambda block, w: ((w[:, None] * block).sum(axis=0),), None))
+    sums = _packed((lambda block, w: ((w[:, None] * block).sum(axis=0),),))
     for (found,) in _results(sums, "sum", [kept, moved]):
         np.testing.assert_allclose(found, 2 * weights @ X)

@@ -210,5 +210,7 @@ def test_rows_without_weight_or_value_are_named(model):
 
 
 def test_features_whose_similarity_cannot_be_scaled():
+    star = np.array([[0.0, 1, 1], [1, 0, 0], [1, 0, 0]])
+    model = CompletelyPositiveFactorization(2, similarity=lambda X: star)
     with pytest.raises(ValueError, match=r"the similarity of X does not suit .*normalization=None"):
-        CompletelyPositiveFactorization(3).fit(np.ones((20, 2)))
+        model.fit(np.eye(3))

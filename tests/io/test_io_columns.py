@@ -141,7 +141,7 @@ def test_columns_are_named_and_dropped_in_lists(table):
     found = table(text, Roles(mixed=True, keep=("c, b,when",)))
     assert found.columns == ["c", "b", "when"]
     assert found.values[1, 2] - found.values[0, 2] == 366
-    with pytest.raises(InputError, match="--columns 'z' is not a column"):
+    with pytest.raises(InputError, match="--columns 'z' is not in the table"):
         table(text, Roles(mixed=True, keep=("z",)))
 
 
@@ -192,6 +192,12 @@ def test_prices_with_decimal_commas_are_numbers(table, text):
     lines = [f'{i}.5{mark}"{cell}"' for i, cell in enumerate(cells)]
     found = table(text.format("\n".join(lines)))
     np.testing.assert_allclose(found.values, [[0.5, 308.3], [1.5, 2541.5], [2.5, 17], [3.5, 4.25]])
+
+
+def test_commas_in_prices_do_not_separate_cells(table):
+    found = table("price;x\n308,30 €;1.23\n2.541,50 €;1.22\n652,80 €;0.57\n")
+    assert found.columns == ["price", "x"]
+    assert found.values[:, 0].tolist() == [308.3, 2541.5, 652.8]
 
 
 def test_points_between_thousands_are_known_by_commas_elsewhere(table):

@@ -88,7 +88,7 @@ def test_roles(write):
     np.testing.assert_array_equal(table.weights, [2, 1])
     assert read(path, Roles(drop=("w", "kind"), id="name")).columns == ["x", "y"]
     assert read(path, Roles(keep=("y", "x"))).values.tolist() == [[7, 1.5], [8, 2.5]]
-    with pytest.raises(InputError, match="--id-column 'nam' is not a column: it has 'name', 'w'"):
+    with pytest.raises(InputError, match="--id-column 'nam' is not in the table: it has 'name'"):
         read(path, Roles(id="nam"))
 
 

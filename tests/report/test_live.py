@@ -39,7 +39,8 @@ def page(tmp_path_factory):
     U[np.arange(90), group] = 0.9
     U[:9] = [0.4, 0.35, 0.25]
     path = tmp_path_factory.mktemp("page") / "report.html"
-    return report.write(path, U, frame, names=[f"object {i}" for i in range(90)])
+    names, classes = [f"object {i}" for i in range(90)], np.array(["x", "y", "zinc"])[group]
+    return report.write(path, U, frame, names=names, classes=classes)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +103,8 @@ def test_search_and_sort(browser):
     )
     browser.run(seek, "OBJECT 8")
     assert browser.run(SHOWN) == "11 of 90 objects shown"
+    browser.run(seek, "zinc")  # a known class
+    assert browser.run(SHOWN) == "30 of 90 objects shown"
     browser.run(seek, "")
     first = "return document.querySelector('#objects tbody td').textContent"
     browser.run("document.querySelector('#objects th button').click()")
@@ -124,12 +127,17 @@ def test_any_pair_is_compared_and_the_map_coloured_by_any_column(browser):
     drawn = "return document.querySelector('canvas').toDataURL()"
     still = browser.run(drawn)
     options = browser.run("return [...document.getElementById('colour').options].map(o => o.text)")
-    assert set(options) == {"cluster", "size", "<i>weight", "kind"}
-    for place in ("0", "1", "2"):
-        browser.run(pick, "#colour", place)
+    assert set(options) == {"cluster", "class", "size", "<i>weight", "kind"}
+    caption = "return document.querySelector('.blended').textContent"
+    for place, title in enumerate(options[1:]):
+        browser.run(pick, "#colour", str(place))
         assert browser.run(drawn) != still
+        numeric = title in ("size", "<i>weight")
+        how = "blue is low, orange is high" if numeric else "one for each value"
+        assert browser.run(caption).startswith(f"The colour shows {title}: {how}; ")
     browser.run(pick, "#colour", "cluster")
     assert browser.run(drawn) == still
+    assert browser.run(caption).startswith("The colour blends")
 
 
 def test_the_level_regroups_pictures_and_tables(browser):

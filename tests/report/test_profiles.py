@@ -131,7 +131,7 @@ def test_na_of_nullable_columns_is_missing(cells, dtype):
 def test_columns_called_by_a_number_are_called_columns():
     X, U = np.array([[1.0, 5e4], [1.2, 5e4], [9.0, 7e4], [9.4, 7e4]]), np.eye(2)[[0, 0, 1, 1]]
     words = sentence(report.profiles(X, U, columns=["303", "income"])[1])
-    assert "very high column 303 (9.2 against 5.15 overall)" in words.lower()
+    assert "very high column 303 (9.20 against 5.15 overall)" in words.lower()
     assert "income (70,000 against 60,000 overall)" in words
     assert _condition("303", False, -np.inf, 5e4) == "column 303 at most 50,000"
     assert _condition("kind=a", True, 0.5, np.inf) == "kind is a"

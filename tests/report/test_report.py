@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sfumato import GaussianMixture, plot, report
+from sfumato.report._page import Facts, trust
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -275,3 +276,15 @@ def test_what_cannot_be_written_is_named(tmp_path):
         report.write(tmp_path / "x.html", GaussianMixture(3))
     with pytest.raises(FileNotFoundError, match=r"no folder .*missing to write x\.html to"):
         report.write(tmp_path / "missing" / "x.html", [[0.9, 0.1]])
+
+
+def test_options_of_the_command_line_are_not_broken():
+    facts = Facts(warnings=["<b> name it in --class-column"])
+    page = report.render([[0.9, 0.1], [0.2, 0.8]], facts=facts)
+    assert '&lt;b&gt; name it in <span class="option">--class-column</span>' in page
+
+
+def test_classes_are_compared_with_as_many_clusters():
+    U, facts = np.repeat(np.eye(2), 10, axis=0), Facts(metrics={"matched accuracy": 0.9})
+    assert trust(U, facts, ["a", "b"] * 10)["accuracy"] == 0.9
+    assert trust(U, facts, ["a", "b", "c", "d"] * 5)["accuracy"] is None

@@ -19,6 +19,7 @@ NONE = Structure(0.0, 1.1, 0.5, 1, False, None)
         (APART, 0.95, "good", "Clear clusters: the data separate all 4, and fits"),
         (APART, None, "good", "Clear clusters"),
         (APART, 0.51, "caution", "Separate clusters whose borders move"),
+        (APART, 0.2, "caution", "Separate clusters of this sample"),
         (SOME, 0.95, "note", "Clusters that shade into each other: the data separate 2"),
         (SOME, 0.5, "caution", "Too many clusters"),
         (NONE, 0.95, "note", "Clusters that shade into each other: no gap"),

@@ -67,9 +67,8 @@ def _set_by(names: str, help: str, shown: str | None = None, value: Any = None, 
 
 _DATA = "CSV, TSV, Excel, Parquet, NPY, NPZ, Matrix Market or AnnData file; - for stdin."
 _MODEL = (
-    f"One of: {', '.join(commands())} (or {', '.join(ALIASES)}); if not given, mixed-mixture for a "
-    "table with categories in a fifth of its columns, else consensus. `sfumato models` says when "
-    "to use which."
+    f"One of: {', '.join(commands())} (or {', '.join(ALIASES)}); by default mixed-mixture if over "
+    "a fifth of the columns are codes, else consensus. `sfumato models` says when to use which."
 )
 _SIMILARITY = (
     "For pairwise models: precomputed (DATA is the matrix), distance (DATA holds distances), "
@@ -194,14 +193,13 @@ def parameters() -> dict[str, inspect.Parameter]:
 
 
 def first_choice(table: Any) -> str:
-    """Default model: the consensus, or the mixed mixture if categories are a fifth of a table.
+    """Default model: the consensus, or the mixed mixture if codes are a fifth of a table.
 
     The mixture takes columns as independent within clusters, which many measurements are not.
     """
     used = [column for column in table.fields or () if column.used]
-    others = sum(column.kind != "number" for column in used)
-    mixed = any(column.categories for column in used) and 5 * others > len(used)
-    return "mixed-mixture" if mixed else "consensus"
+    coded = sum(column.coded for column in used)
+    return "mixed-mixture" if 5 * coded > len(used) else "consensus"
 
 
 def parse_clusters(text: str | None, model: str) -> int | None:

@@ -5,9 +5,9 @@ remarks about the table.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import shlex
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -31,8 +31,7 @@ class Tuning(NamedTuple):
     """Thresholds for scaling and filling columns, for their distributions and for remarks."""
 
     # If standard deviations differ by more than this factor, columns are assumed to have different
-    # units: Euclidean distances would be dominated by the widest. A factor of ten in deviation is a
-    # factor of a hundred in variance.
+    # units, and the widest would dominate distances: ten in deviation is a hundred in variance.
     fold: float = 10.0
     # Largest number of columns for fitting one Gaussian to all of them, to fill missing values;
     # that then takes about a second.
@@ -203,9 +202,7 @@ def _whose(table: Table, row: int) -> str:
 
 def _refuse_missing(table: Table) -> None:
     for start in range(0, len(table.values), 100_000):
-        gaps = np.argwhere(np.isnan(table.values[start : start + 100_000]))
-        if len(gaps):
-            row, column = gaps[0].tolist()
+        for row, column in np.argwhere(np.isnan(table.values[start : start + 100_000])).tolist():
             raise InputError(
                 f"{table.source}: {_whose(table, start + row)} has no value in column "
                 f"'{table.columns[column]}': fill it in, leave the column out with --drop, or use "
@@ -216,7 +213,7 @@ def _refuse_missing(table: Table) -> None:
 def advice(table: Table) -> list[str]:
     """Sentences about possible problems of the table, one per cause."""
     missing: dict[float, list[str]] = {}
-    coded, unique = [], []
+    coded, unique, small = [], [], []
     classes = _class_columns(table)
     for column in table.used:
         if column.kind != "number" or column.codes is not None:
@@ -229,11 +226,14 @@ def advice(table: Table) -> list[str]:
         few = 2 <= len(distinct) <= TUNING.codes and distinct.tolist() != [0.0, 1.0]
         if whole and few and column.name not in classes:
             coded.append(column.name)
+        small.append(whole and len(distinct) <= READING.categories)
         # no repeated values, and too large for ranks
         repeated = len(distinct) < len(values) or len(values) <= READING.categories
         if whole and not repeated and np.abs(values).min() >= 1000:
             unique.append(column.name)
     rows = table.values.shape[0]
+    if sum(small) > 0.75 * len(small) > 1:  # a table of counts, or of answers on a scale
+        coded = []
     found = [
         *(
             (f"{value:g} looks like a missing value in {{}}: leave such cells empty", names)
@@ -243,7 +243,11 @@ def advice(table: Table) -> list[str]:
             "{} {are} empty in most rows: --drop leaves a column out",
             [column.name for column in table.used if column.missing > rows / 2],
         ),
-        ("{} hold{s} few whole numbers: if these are codes, write them as words", coded),
+        (
+            "{} hold{s} few whole numbers: write codes as words, and name known classes in "
+            "--class-column",
+            coded,
+        ),
         ("{} {are} different in every row, as ids are: --drop leaves a column out", unique),
     ]
     said = [
@@ -269,15 +273,17 @@ def _written_for_missing(values: np.ndarray, distinct: np.ndarray) -> list[float
     """Values that may be codes of missing values: 0 or negative and far below all others, or nines
     (such as -9 and 999) far from all others.
     """
-    low, others = distinct[distinct <= 0], values[values > 0]
-    if 0 < len(low) <= TUNING.marks and np.array_equal(low, np.round(low)):
-        several = len(distinct) > 2 * TUNING.codes + 1
-        if several and others.min(initial=np.inf) > 0.2 * np.median(others):
+    low, above = distinct[distinct <= 0], distinct[distinct > 0]
+    few = 0 < len(low) <= TUNING.marks and len(distinct) > 2 * TUNING.codes + 1
+    if few and np.array_equal(low, np.round(low)):
+        apart = 2 * np.median(np.diff(above))  # a count of 0 is no farther from 1 than 1 from 2
+        if above[0] > max(0.2 * np.median(values[values > 0]), apart):
             return low.tolist()
     found = []
     for value in (distinct[:1].item(), distinct[-1:].item()) if len(distinct) > 1 else ():
         others = values[values != value]
-        far = value - others.max() >= np.ptp(others) if value > 0 else others.min() >= 0
+        gap = value - others.max() if value > 0 else others.min() - value
+        far = gap >= np.ptp(others) or value < 0 <= others.min()
         found += [value] * bool(far and re.fullmatch("-?9+", f"{value:g}"))
     return found
 
@@ -302,22 +308,35 @@ def _repeated(table: Table) -> list[str]:
     values = table.values
     if not isinstance(values, np.ndarray) or isinstance(values, np.memmap) or table.label_names:
         return []
+    measured = [len(np.unique(_present(column))) for column in table.used if not column.coded]
+    if table.fields and 2 * math.prod(measured) < len(values):  # codes repeat by chance
+        return []
     count = len(values) - len(np.unique(values, axis=0)) if values.size <= 5_000_000 else 0
     are = "row repeats another: leave it" if count == 1 else "rows repeat others: leave them"
     return [f"{count:,} {are} out if the same object was entered twice"] * bool(count)
 
 
-def explained_by_one(tree: Mapping[str, Any] | None, n_columns: int, labels: np.ndarray) -> str:
-    """A sentence if the rules of the report need only one of several columns, and determine the
-    cluster of nearly every object.
+def explained_by_one(
+    tree: Mapping[str, Any] | None, columns: Sequence[Column], labels: np.ndarray
+) -> str:
+    """A sentence if the rules of the report need only one of several columns, determine the cluster
+    of nearly every object, and no other column does so.
     """
+    from ..report._description import rules
+
     least = max(TUNING.alone, np.bincount(labels).max() / len(labels) + 0.01)
-    if n_columns < 3 or tree is None or len(tree["columns"]) > 1 or tree["accuracy"] < least:
+
+    def alone(found: Mapping[str, Any] | None) -> bool:
+        return found is not None and len(found["columns"]) == 1 and found["accuracy"] >= least
+
+    if len(columns) < 3 or tree is None or not alone(tree):
+        return ""
+    name = tree["columns"][0]
+    if alone(rules([column for column in columns if column.name != name], labels)):
         return ""
     return (
-        f"column '{plain(tree['columns'][0], 30)}' alone determines the cluster of "
-        f"{tree['accuracy']:.0%} of the objects: --drop "
-        f"{shlex.quote(plain(tree['columns'][0], 200))} shows what the other columns say"
+        f"Column '{plain(name, 30)}' alone determines the cluster of {tree['accuracy']:.0%} of the "
+        f"objects: --drop {shlex.quote(plain(name, 200))} shows what the other columns say"
     )
 
 
@@ -329,19 +348,17 @@ def agreement_of_resamples(estimator: Estimator, table: Table, seed: int) -> flo
     # with fewer than ten objects per cluster, resamples would not show the clusters again
     if estimator.needs_classes or clusters < 2 or table.values.shape[0] < 10 * clusters:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            found = stability(
-                estimator,
-                table.loaded,
-                n_resamples=4,
-                max_objects=1000,
-                sample_weight=table.weights,
-                random_state=seed,
-            )
-        except (TypeError, ValueError):
-            return None
+    try:
+        found = stability(
+            estimator,
+            table.loaded,
+            n_resamples=4,
+            max_objects=1000,
+            sample_weight=table.weights,
+            random_state=seed,
+        )
+    except (TypeError, ValueError):
+        return None
     return found.agreement if np.isfinite(found.agreement) else None
 
 

@@ -76,7 +76,7 @@ def _read(request: Request, terminal: Terminal) -> tuple[Request, Table]:
             return request, table
         model, drop = first_choice(table), []
         if model == "consensus" and request.columns is None:
-            drop = [column.name for column in table.used if column.kind != "number"]
+            drop = [column.name for column in table.used if column.coded]
         if drop:
             request = replace(request, drop=[*(request.drop or []), *drop])
             table = read(request.data, request.roles, advance)
@@ -84,8 +84,8 @@ def _read(request: Request, terminal: Terminal) -> tuple[Request, Table]:
         named = ", ".join(f"'{plain(name, 30)}'" for name in drop[:6])
         more = f" and {len(drop) - 6} more" if len(drop) > 6 else ""
         text = (
-            f"left out, since nearly all columns are numbers: {named}{more}; --class-column "
-            "compares the clusters with one, --model mixed-mixture makes them with all columns"
+            f"left out, as codes among measurements: {named}{more}; --class-column compares the "
+            "clusters with one, --model mixed-mixture makes them with all columns"
         )
         terminal.remark(text)
         table = table._replace(notes=(text,))
@@ -278,13 +278,8 @@ def demo(out: Path, force: bool, seed: int, as_json: bool) -> None:
     named = list(flowers.feature_names), ids, "flower", None, species
     table = Table(flowers.data, *named, "iris", "built in", "built in")
     terminal = Terminal(as_json=as_json)
-    asked: dict[str, Any] = {
-        "data": "iris",
-        "class_column": "species",
-        "model": "consensus",
-        "clusters": "3",
-    }
-    request = Request(**asked, seed=seed, out=out, force=force, as_json=as_json, checkpoints=False)
+    asked = Request(data="iris", class_column="species", model="consensus", clusters="3", seed=seed)
+    request = replace(asked, out=out, force=force, as_json=as_json, checkpoints=False)
     with _claimed(request) as output:
         terminal.say(
             "Soft consensus of Fisher's irises: 150 flowers, 4 measurements; the species are kept "

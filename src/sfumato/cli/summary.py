@@ -51,9 +51,9 @@ def summarize(
     drawn["selection"] = curve or curve_of_model(estimator)
     described = drawn.get("description") or {}
     tree, labels = described.get("tree"), np.asarray(estimator.labels_)
-    if one_column := explained_by_one(tree, len(table.used), labels):
+    if one_column := explained_by_one(tree, table.used, labels):
         kind = "note" if judged.kind == "good" else judged.kind
-        judged = judged._replace(kind=kind, text=f"{judged.text} But {one_column}.")
+        judged = judged._replace(kind=kind, text=f"{judged.text} {one_column}.")
     parameters = {
         key: value if isinstance(value, str | int | float | None) else repr(value)
         for key, value in estimator.get_params(deep=False).items()
@@ -212,9 +212,7 @@ def _similarity(request: Request, estimator: Estimator, table: Table) -> tuple[A
 def write_report(path: Path, result: Result, title: str | None = None) -> None:
     """The HTML report of a result."""
     summary, held = result.summary, result.pictures
-    classes = None
-    if held.get("class_codes"):
-        classes = [held["class_names"][code] for code in held["class_codes"]]
+    classes = [held["class_names"][code] for code in held.get("class_codes") or ()] or None
     made = {
         "model": f"{summary['model']} ({summary['estimator']})",
         "data": f"{summary['input']['name']}, {summary['n_objects']:,} objects, "
@@ -254,31 +252,24 @@ def show(result: Result, terminal: Terminal) -> None:
     names = [*map(str, range(k - noise)), *["noise"] * noise]
     found = answer(U, result.ids, names, noise)
     rows = [
-        [
-            c["name"],
-            c["count"],
-            f"{c['size']:,.1f}",
-            c["certainty"],
-            ", ".join(map(str, c["typical"])),
-        ]
+        [c["name"], c["count"], f"{c['size']:,.1f}", c["certainty"], ", ".join(typical)]
         for c in found["clusters"]
+        for typical in [map(str, c["typical"])]
     ]
     what = f"{found['k']} cluster{'' if found['k'] == 1 else 's'}{' and noise' if noise else ''}"
     title = f"{summary['n_objects']:,} objects in {what} ({summary['model']})"
     terminal.table(title, ["cluster", "objects", "soft size", "certainty", "most typical"], rows)
     terminal.say(f"Verdict: {summary['verdict']['text']}")
     if k == 1:
-        return  # there is only one cluster
+        return
     for row, cluster in zip(rows, summary.get("clusters") or [], strict=False):
         terminal.say(f"{'' if row[0] == 'noise' else 'cluster '}{row[0]}: {cluster['sentence']}.")
     if tree := summary.get("tree"):
         right = f"{tree['accuracy']:.0%}"
         terminal.say(f"A few rules in the report determine the cluster of {right} of the objects.")
     _show_levels(summary, terminal)
-    between = (
-        f"{found['shared']:,} object{'' if found['shared'] == 1 else 's'} shared by two clusters"
-    )
-    terminal.say(f"Certainty {summary['certainty']:.3f}; {between}.")
+    certainty = f"Mean certainty {summary['certainty']:.3f}"
+    terminal.say(f"{certainty}; objects between two clusters: {found['shared']:,}.")
     known = {name: value for name, value in summary["metrics"].items() if name in AGREEMENTS}
     if known:
         measured = ", ".join(f"{name} {value:.3f}" for name, value in known.items())
@@ -297,10 +288,7 @@ def _show_levels(summary: dict[str, Any], terminal: Terminal) -> None:
         for level in levels
         if level["worth_a_look"] or level["n_clusters"] == own
     ]
-    if len(rows) > 1:
-        terminal.table("Levels worth a look, coarse to fine", ["clusters", "score", ""], rows)
-    else:
-        terminal.say("No other level stands out.")
+    terminal.table("Levels worth a look, coarse to fine", ["clusters", "score", ""], rows)
     terminal.say(
         f"levels.csv has the cluster of every object at 1 to {levels[-1]['n_clusters']} clusters; "
         "sfumato predict --clusters gives memberships."

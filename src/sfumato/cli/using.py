@@ -213,7 +213,7 @@ def _data(file: str, roles: Roles) -> dict[str, Any]:
         "rows": table.values.shape[0],
         "columns": len(own),
         "column names": quoted(own),
-        "ids": table.id_column or ("yes" if table.ids else "none"),
+        "ids": (table.id_column or "yes, without a title") if table.ids else "none",
     }
     for place, note in enumerate(set_aside(table)):
         what, _, names = note.partition(": ")

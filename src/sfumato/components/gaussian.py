@@ -217,7 +217,7 @@ class Gaussian(Component):
         """The prior in the coordinates of the family."""
         if self.belief is None:
             return None
-        if isinstance(self.belief, str):  # mclust's: a hundredth of an object, d + 2 degrees
+        if isinstance(self.belief, str):  # as in mclust: kappa 0.01, df d + 2
             d = self.n_features
             return Prior(np.zeros(d), 0.01, d + 2.0, self._prior_scale())
         mean = self.coordinates.inner(np.array(self.belief.mean, dtype=np.float64)[None])[0]

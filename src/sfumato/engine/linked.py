@@ -38,7 +38,7 @@ from ..numerics.simplex import softmax
 
 HARD = 1e6  # pull, in nats, of a link without a weight; outweighs the likelihood of a few objects
 MOST_STATES = 4096  # largest number of joint states of a piece to enumerate
-MOST_TRIALS = 20_000  # labels tried in a search through one piece
+MOST_TRIALS = 20_000  # labels tried in the search of one connected piece
 LEAST = 1e-300  # smaller memberships count as none; its logarithm is finite
 
 
@@ -96,10 +96,10 @@ class Linked(NamedTuple):
         return total
 
     def couple(self, logits: np.ndarray, weights: Weights = None) -> tuple[np.ndarray, float]:
-        """Memberships (m, k) of the rows, and the logarithm of the sum over all their labels.
+        """Memberships (m, k) of the rows, and the log-likelihood of all their labelings.
 
-        ``logits`` (m, k) are log p(x_i, z), multiplied by the weights (m,): copies of a linked row
-        share its label.
+        ``logits`` (m, k) are log p(x_i, z). They are multiplied by the weights (m,), since copies
+        of a linked row share its label.
         """
         A = self.of_units(logits if weights is None else weights[:, None] * logits)
         R, value = self.units.couple(A)
@@ -296,7 +296,7 @@ def _given_neighbours(V: np.ndarray, adjacent: list[np.ndarray], z: np.ndarray) 
     V = V.copy()
     for a, near in enumerate(adjacent):
         V[a, z[near]] = 0.0
-    # If another label is as likely, or none is left, the unit belongs to its own alone.
+    # If another label is now the most likely, or none is left, the unit keeps its label z alone.
     other = (V.argmax(axis=1) != z) | (V.sum(axis=1) < LEAST)
     V[other] = np.eye(V.shape[1], dtype=V.dtype)[z[other]]
     return V / V.sum(axis=1, keepdims=True)

@@ -60,9 +60,10 @@ class Evidence(NamedTuple):
         return Evidence(selection.average(self.W), weights, pairs, left)
 
     def filled(self) -> Any:
-        """The similarity without weights of pairs: the share by which a pair weighs less than the
-        largest is filled with the product of the mean similarities of both objects, divided by the
-        overall mean.
+        """The similarity without weights of pairs.
+
+        A pair of weight t, relative to the largest, becomes t w_ij + (1 - t) m_i m_j / m with the
+        mean similarities m_i, m_j of its objects and the overall mean m.
         """
         if self.pairs is None:
             return self.W

@@ -173,6 +173,15 @@ class Column(NamedTuple):
             return int((self.codes < 0).sum())
         return int(np.isnan(np.asarray(self.numbers)).sum())
 
+    @property
+    def coded(self) -> bool:
+        """Whether the values are categories, yes and no, or only two numbers, as codes are."""
+        if self.kind != "number" or self.numbers is None:
+            return True
+        values = self.numbers[~np.isnan(self.numbers)]
+        ends = (values == values.min(initial=np.inf)) | (values == values.max(initial=-np.inf))
+        return len(values) >= TUNING.counter and bool(ends.all())
+
 
 class Cells:
     """Collects one column of a text file; without ``words``, every cell must be a number."""

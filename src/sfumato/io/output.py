@@ -222,7 +222,7 @@ def _lock(path: Path) -> Any:
 
 
 def _is_lock(path: Path) -> bool:
-    """Whether ``path`` is free or an empty file, as locks are; links are left to the system."""
+    """Whether ``path`` may be a lock: it does not exist, or is an empty file or a symbolic link."""
     try:
         facts = path.lstat()
     except FileNotFoundError:

@@ -122,7 +122,7 @@ def _places(names: Sequence[str], columns: Sequence[str], what: str, source: str
     if absent := [name for name in names if name not in known]:
         one = len(absent) == 1
         what = what if one or what.endswith("s") else f"{what}s"
-        said = "is not a column" if one else "are not columns"
+        said = "is not in the table" if one else "are not in the table"
         raise InputError(f"{source}: {what} {quoted(absent)} {said}: it has {quoted(columns)}")
     counts = Counter(columns)
     if twice := [name for name in names if counts[name] > 1]:

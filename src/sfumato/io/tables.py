@@ -258,7 +258,7 @@ def _fitness(rows: list[list[str]], delimiter: str) -> tuple[float, float, int]:
         return 0.0, 0.0, 1
     cells = [cell for row in body for cell in row]
     marks = "." if delimiter == "," else ".,"
-    numeric = sum(any(number(cell, mark) is not None for mark in marks) for cell in cells)
+    numeric = sum(any(_says(cell, mark) for mark in marks) for cell in cells)
     if delimiter == " " and numeric < 0.5 * len(cells):
         return 0.0, 0.0, 0
     return steady / len(body), numeric / len(cells), width
@@ -277,14 +277,14 @@ def _decimal(cells: Sequence[str], delimiter: str) -> str:
     return "," if (decided or (commas and delimiter != ",")) and not points else "."
 
 
+def _says(cell: str, decimal: str = ".") -> bool:
+    return number(cell, decimal) is not None or written_number(cell, decimal) is not None
+
+
 def _has_header(rows: list[list[str]], decimals: list[str]) -> bool:
     first, body = rows[0], rows[1:]
-
-    def says(cell: str, decimal: str = ".") -> bool:
-        return number(cell, decimal) is not None or written_number(cell, decimal) is not None
-
     if not body:
-        return not any(map(says, first))
+        return not any(map(_says, first))
     if len(body[0]) == len(first) + 1 or (not first[0].strip() and len(first) > 1):
         return True
     counted = [[str(start + i) for i in range(len(first))] for start in (0, 1)]
@@ -292,11 +292,11 @@ def _has_header(rows: list[list[str]], decimals: list[str]) -> bool:
         return True
     columns = list(zip(*(row for row in body if len(row) == len(first)), strict=True))
     if not columns:
-        return not says(first[0])
+        return not _says(first[0])
     text, heads = [], []  # which first cells are text, and which of them head columns of numbers
     for cell, column, mark in zip(first, columns, decimals, strict=False):
-        text.append(not says(cell, mark))
-        if sum(says(each, mark) for each in column) > 0.5 * len(column):
+        text.append(not _says(cell, mark))
+        if sum(_says(each, mark) for each in column) > 0.5 * len(column):
             heads.append(text[-1])
     if heads:
         return any(heads)

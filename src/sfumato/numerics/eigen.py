@@ -134,7 +134,7 @@ def _compact(A: Any) -> tuple[Any, Any]:
     data = W.data
     if isinstance(A, Scaled):
         data = np.repeat(A.scaling, np.diff(W.indptr)) * data * A.scaling[W.indices]
-    # Columns are renamed and rows permuted; the transpose is equal and sorts both.
+    # New numbers of the columns, then of the rows; transposing the symmetric matrix sorts entries.
     renamed = sp.csr_array((data, place[W.indices], W.indptr), shape=W.shape)
     return sp.csr_array(renamed[order].T), place
 

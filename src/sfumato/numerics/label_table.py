@@ -226,7 +226,7 @@ def in_torch(array: object) -> bool:
 
 
 def _blocks_in_torch(table: Table, entries: int, device: Any) -> Iterator[tuple[slice, Any]]:
-    """Blocks of rows and their labels on a device; ``entries`` numbers are made for each row."""
+    """Blocks of rows, small enough for ``entries`` numbers a row, and their labels on a device."""
     import torch
 
     n, size = table.codes.shape[0], max(1, 2**28 // entries)
@@ -338,7 +338,7 @@ def regularization(table: Table, plain: Spectrum) -> float:
 
 
 def separate_groups(table: Table) -> np.ndarray:
-    """Group (n,) of every object; two objects are in one if a chain of partitions joins them."""
+    """Group (n,) of every object; a chain of shared clusters joins the objects of a group."""
     first = np.arange(len(table.codes))
     while True:
         before = first.copy()

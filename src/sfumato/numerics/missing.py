@@ -56,8 +56,10 @@ class Patterns(NamedTuple):
 
 
 class Marginal(NamedTuple):
-    """One distribution evaluated at rows with missing values: P (p, d, d) and P (x - mu) (b, d);
-    for the observed values of every row (b,), their number, log det P and the squared distance.
+    """A normal distribution evaluated at rows (b, d) with missing values.
+
+    ``P`` (p, d, d) are the precisions of the patterns, ``V`` (b, d) is P (x - mu). Of the observed
+    values of each row: their number, log det P (``level``) and the squared distance to the mean.
     """
 
     mean: np.ndarray

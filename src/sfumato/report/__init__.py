@@ -102,7 +102,7 @@ def render(
         live=live_data(finest, names, views, facts, classes),
         names=names,
         verdict=facts.verdict,
-        trust=trust(U, facts),
+        trust=trust(U, facts, classes),
         metrics={
             key: f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
             for key, value in (facts.metrics or {}).items()

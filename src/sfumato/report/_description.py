@@ -116,7 +116,7 @@ def profiles(
 
 
 def _rank(profile: ColumnProfile) -> tuple[float, bool]:
-    """Sort key: the best level of a category is shown; among ties, one common in the cluster."""
+    """Sort key of levels: larger separation first; among ties, those common in the cluster."""
     return round(profile.separation, 9), profile.difference >= 0
 
 
@@ -211,7 +211,7 @@ def sentence(profile: Sequence[ColumnProfile]) -> str:
     >>> from sfumato.report._description import sentence
     >>> X = [[1.0], [1.2], [9.0], [9.4]]
     >>> sentence(profiles(X, [[1, 0], [1, 0], [0, 1], [0, 1]], columns=["size"])[1])
-    'Very high size (9.2 against 5.15 overall)'
+    'Very high size (9.20 against 5.15 overall)'
     """
     said = [_phrase(part) for part in profile if part.separation >= VISIBLE]
     said = [text for text in said if text][:4]
@@ -238,14 +238,15 @@ def _phrase(part: ColumnProfile) -> str:
 
 
 def _with_digits(*values: float) -> list[str] | None:
-    """Numbers with as many digits as they need to differ; None if six are not enough.
+    """Numbers with the same decimals: three digits of the largest, or more until they differ.
 
-    Numbers below 1e-5 of the largest count as zero.
+    None if six digits are not enough.
     """
-    largest = max(abs(v) for v in values)
-    values = tuple(v if abs(v) > 1e-5 * largest else 0.0 for v in values)
+    size = int(np.floor(np.log10(max(abs(v) for v in values) or 1.0)))
     for digits in (3, 4, 5, 6):
-        shown = [f"{v:,.0f}" if abs(v) >= 10**digits else f"{v:.{digits}g}" for v in values]
+        after = max(digits - 1 - size, 0)
+        form = f",.{after}f" if size >= -4 else f".{digits - 1}e"
+        shown = [format(round(v, after) + 0.0, form) for v in values]  # no minus before a zero
         if len(set(shown)) == len(shown):
             return shown
     return None
@@ -328,7 +329,9 @@ def shown_mean(value: float, kind: str) -> str:
     """A mean, share or date formatted for readers."""
     if kind == "category":
         return f"{value:.0%}"
-    return str(np.datetime64(round(value), "D")) if kind == "date" else amount(value)
+    if kind == "date":
+        return str(np.datetime64(round(value), "D"))
+    return amount(value) if abs(value) >= 1000 else f"{value:#.4g}"
 
 
 def describe(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from html import escape
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
@@ -100,6 +102,7 @@ def fill(**content: Any) -> str:
     environment = jinja2.Environment(autoescape=True, **strict)
     environment.filters["name"] = lambda name, width=80: plain(name, width)
     environment.filters["mean"] = shown_mean
+    environment.filters["said"] = _said
     style, script, template = (
         files(__package__).joinpath(name).read_text(encoding="utf-8")
         for name in ("style.css", "script.js", "template.html")
@@ -107,6 +110,12 @@ def fill(**content: Any) -> str:
     return environment.from_string(template).render(
         style=style, style_hash=_hash(style), script=script, script_hash=_hash(script), **content
     )
+
+
+def _said(text: str) -> str:
+    """Text as HTML whose options of the command line are not broken at their hyphens."""
+    words = escape(plain(text, 600))
+    return re.sub(r"--[a-z]+[a-z-]*", r'<span class="option">\g<0></span>', words)
 
 
 def _hash(text: str) -> str:
@@ -244,7 +253,7 @@ def doubtful(U: np.ndarray, names: Sequence[Any], labels: Sequence[str]) -> list
     ]
 
 
-def trust(U: np.ndarray, facts: Facts) -> dict[str, Any]:
+def trust(U: np.ndarray, facts: Facts, classes: Any = None) -> dict[str, Any]:
     """Figures about the reliability of the answer, which the template turns into sentences."""
     n, k = U.shape
     largest, counts = U.max(axis=1), np.bincount(U.argmax(axis=1), minlength=k)
@@ -252,6 +261,8 @@ def trust(U: np.ndarray, facts: Facts) -> dict[str, Any]:
     scores = dict(zip(selection.get("n_clusters", ()), selection.get("scores", ()), strict=True))
     chosen, stated = selection.get("chosen") or k, float(largest.mean())
     others = sorted(set(scores) - {chosen}, key=lambda number: -scores[number])
+    # With more or fewer clusters than classes, objects of divided classes would count as wrong.
+    kinds = {str(name) for name in ([] if classes is None else classes)} - {"no class"}
     return {
         "k": k,
         "warnings": facts.warnings,
@@ -262,7 +273,7 @@ def trust(U: np.ndarray, facts: Facts) -> dict[str, Any]:
         "chosen": chosen,
         "others": others[:2],
         "stated": stated,
-        "accuracy": None if accuracy is None or k < 2 else float(accuracy),
+        "accuracy": None if accuracy is None or k != len(kinds) else float(accuracy),
         "sure": float((largest >= _SURE).mean()),
         "shared": float((margin(U) < _SHARED).mean()) if k > 1 else 0.0,
         # 0 for equal and 1 for certain memberships, for any number of clusters.

@@ -15,7 +15,7 @@
 
   const visible = (i) =>
     certainty[i] <= state.limit + 1e-9 &&
-    (state.query === "" || [names[i], ...rows[i]].some((text) => text.toLowerCase().includes(state.query)));
+    (state.query === "" || [names[i], ...rows[i], ...(classes ? [classes.values[i]] : [])].some((text) => text.toLowerCase().includes(state.query)));
   const strong = (i) => visible(i) && (state.cluster === null || own[i] === state.cluster);
   const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const rgb = colours.map((code) => [1, 3, 5].map((at) => (parseInt(code.slice(at, at + 2), 16) / 255) ** 2.2));
@@ -380,8 +380,13 @@
   if (classes) sources.unshift([classes.title, () => classes.values]);
   const colour = document.getElementById("colour");
   sources.forEach(([title], at) => colour.add(new Option(title, String(at))));
+  const blended = [...document.querySelectorAll(".blended")], usual = blended[0]?.textContent;
   function tint() {
-    paints = colour.value === "cluster" ? blends : shades(sources[Number(colour.value)][1]());
+    const own = colour.value === "cluster", [title, texts] = own ? [] : sources[Number(colour.value)];
+    paints = own ? blends : shades(texts());
+    const how = !own && texts().filter((text) => value(text) !== null).length > n / 2
+      ? "blue is low, orange is high" : "one for each value";
+    blended.forEach((part) => { part.textContent = own ? usual : `The colour shows ${title}: ${how}; the fainter, the less certain.`; });
   }
   colour.addEventListener("change", () => { tint(); repaint(); });
 

@@ -28,6 +28,7 @@ class Tuning(NamedTuple):
     step: int = 5  # smallest number of further candidates at a time; else a quarter of the largest
     perfect: float = 0.97  # agreement above this is perfect except for objects on borders
     strong: float = 0.8  # level that Tibshirani and Walther (2005) require
+    weak: float = 0.5  # agreement below this is more than a shift of borders
 
 
 TUNING = Tuning()

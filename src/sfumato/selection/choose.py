@@ -380,8 +380,8 @@ def _settled(trial: Trial, name: str, table: list[Candidate], one: bool) -> Choi
         warn(
             f"{n} objects are no closer in clusters than noise would be: one cluster is the answer"
             if name == "few-objects"
-            else f"{PREFIX}no number of clusters that was tried ({rows[0].n_clusters} to "
-            f"{rows[-1].n_clusters}) is supported: the clusters do not stand apart"
+            else f"{PREFIX}no number of clusters from {max(2, rows[0].n_clusters)} to "
+            f"{rows[-1].n_clusters} is supported: the clusters do not stand apart"
         )
     return Choice(chosen, order[0], name, rows, found, n == 1, trial.fit(chosen))
 

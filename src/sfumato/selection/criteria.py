@@ -2,9 +2,8 @@
 
 A criterion of ``choose_n_clusters`` is a function ``criterion(trial, n_clusters)``; higher is
 better. It may return several values (one per split of the data), whose mean is the score. Models
-may call the formulas; those of a spectrum are in ``engine.numbers``. One more is
-
-    lifetime            length of the interval of thresholds at which a linkage tree has k clusters
+may call the formulas. Scores of eigenvalues are in ``engine.numbers``. The lifetime of k clusters
+is the length of the interval of thresholds at which a linkage tree has k clusters.
 """
 
 from __future__ import annotations

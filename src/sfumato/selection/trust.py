@@ -255,12 +255,7 @@ def verdict(
             return Verdict("good", f"Stable clusters: {agree}.")
         return Verdict("caution", f"Unstable clusters: {agree} only (1 is the same, 0 is chance).")
     if structure.supported:
-        return _separate(
-            "both" if k == 2 else f"all {k}",
-            structure.split,
-            agree,
-            unsteady=bool(agree) and not steady,
-        )
+        return _separate("both" if k == 2 else f"all {k}", structure.split, agree, stability)
     vague = float(np.asarray(U).max(axis=1).mean()) < CONFIDENT
     return _not_separate(k, int(structure.n_apart), agree, steady, vague, automatic)
 
@@ -271,13 +266,13 @@ def _failed(choice: Choice | None) -> str:
     return reasons[0] if reasons and all(reasons) else ""
 
 
-def _separate(every: str, split: int | None, agree: str, *, unsteady: bool) -> Verdict:
-    if unsteady:
-        return Verdict(
-            "caution",
-            f"Separate clusters whose borders move: the data separate {every}, but {agree} only. "
-            "Look at the uncertain objects before acting on their labels.",
-        )
+def _separate(every: str, split: int | None, agree: str, stability: float | None) -> Verdict:
+    if stability is not None and stability < TUNING.strong:
+        what, advice = "whose borders move", "Look at uncertain objects before acting on labels."
+        if stability < TUNING.weak:
+            what, advice = "of this sample", "Another sample may well show other clusters."
+        text = f"Separate clusters {what}: the data separate {every}, but {agree} only. {advice}"
+        return Verdict("caution", text)
     more = f", and {agree}" if agree else ""
     if split is None:
         return Verdict("good", f"Clear clusters: the data separate {every}{more}.")

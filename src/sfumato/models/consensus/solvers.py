@@ -138,7 +138,7 @@ LINKAGES = ("single", "average", "complete")
 NAMES = ("cluster-kernel", "coassociation", *DIVERGENCES, *LINKAGES, *HYPERGRAPHS)
 # Consensus functions without weights; single and complete linkage do not depend on weights
 BY_COPIES = (*DIVERGENCES, "average", *HYPERGRAPHS)
-# Number of matrices (n, n) that a consensus function holds at a time, if products are not enough.
+# Number of matrices (n, n) that a consensus function holds at a time, if it needs the matrix.
 MATRICES = dict.fromkeys(DIVERGENCES, 5) | dict.fromkeys(LINKAGES, 2)
 # Arrays of the size of all starts that the pairwise model on the cluster kernel keeps at one time
 COPIES = 6

@@ -194,7 +194,7 @@ class DirichletProcessMixture(Clusterer):
             X = check_features(self, X, reset=True, missing=True)
             known = Known.of(must_link, cannot_link, y, X, X.shape[0])
             rows, component = self._prepare(X, sample_weight, prior, known)
-            # Clusters may be reordered during a fit; until the end, labels only join rows.
+            # Clusters may be reordered during a fit, so known labels only join rows until its end.
             links = LinkedRows.of(known._replace(labels=None), X, rows.columns[0])
         except (ValueError, TypeError):
             self._forget()

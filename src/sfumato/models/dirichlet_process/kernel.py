@@ -220,7 +220,7 @@ class Process:
     unpack: ClassVar[None] = None
 
     def whole(self, rows: Rows, linked: object) -> None:
-        """Runs are not made in one native call."""
+        """None: there is no native loop that makes a whole run."""
 
     def ready(self, state: State) -> State:
         """The clusters to evaluate in a pass."""

@@ -179,8 +179,9 @@ def _class_means(
 def _k_means_along_discriminants(
     X: Any, labels: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, float] | None:
-    """Prototypes that differ only along Fisher's discriminant directions, so that features with
-    large spread do not tilt the cells, and their bandwidth; None if there is no such direction.
+    """Prototypes that differ only along Fisher's discriminant directions, and their bandwidth.
+
+    Features with a large spread then do not tilt the cells. None if there is no such direction.
     """
     if X.shape[1] > TUNING.most_features or X.shape[0] <= X.shape[1]:
         return None

@@ -297,7 +297,7 @@ class Turn(NamedTuple):
         return cls(units, rows.indices, rows.data[:, None], rows.indptr[:-1])
 
     def extra(self, P: np.ndarray) -> np.ndarray:
-        """What pairs add to the distances (t, k) of these units; ``P`` (u, k) are powers of all."""
+        """What links add to the distances (t, k); ``P`` (u, k) are u^m of all units."""
         near = P[self.others]
         added = -self.pull * near
         if self.pull.max() > 0.0:
