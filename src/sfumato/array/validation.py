@@ -157,25 +157,13 @@ def refuse_overflow(X: Any, name: str) -> None:
         )
 
 
-def refuse_underflow(X: Any, name: str) -> None:
-    """Refuse nonzero numbers whose squares all underflow."""
-    largest = largest_size(X)
-    if 0 < largest < float(np.finfo(X.dtype).tiny) ** 0.5 * 1e6:
+def refuse_underflow(X: Any, name: str, *, squares: bool = True) -> None:
+    """Refuse nonzero numbers whose squares (or only the reciprocals) leave the range of floats."""
+    largest, tiny = largest_size(X), float(np.finfo(X.dtype).tiny)
+    if 0 < largest < (tiny**0.5 * 1e6 if squares else tiny * 1e3):
         raise ValueError(
             f"{name} has no value larger than {largest:.0e}, and their squares underflow: change "
             f"units, e.g. {name} / {largest:.0e}"
-        )
-
-
-def refuse_subnormal(X: Any, name: str) -> None:
-    """Refuse numbers so small that the reciprocal of the largest would overflow."""
-    if not (isinstance(X, np.ndarray) or sp.issparse(X)):
-        return
-    largest = largest_size(X)
-    if 0 < largest < float(np.finfo(X.dtype).tiny) * 1e3:
-        raise ValueError(
-            f"{name} has no value larger than {largest:.0e}, too small to scale by: change "
-            f"units, e.g. np.ldexp({name}, {1000 if X.dtype == np.float64 else 100})"
         )
 
 

@@ -11,8 +11,7 @@ with which it overlaps most, and the memberships of r are divided among its part
 
     u_is = u_ir v_is / sum of v_is' over the parts s' of r,
 
-in proportion to the sizes of the parts if all v are zero. So the answer itself is one of the
-levels.
+in proportion to the sizes of the parts if all v are zero.
 """
 
 from __future__ import annotations
@@ -151,8 +150,7 @@ def products(U: Any, V: Any, weights: np.ndarray | None) -> np.ndarray:
 
 def sizes(U: Any, weights: np.ndarray | None) -> np.ndarray:
     """Sums (k,) of the columns of U, weighted by object."""
-    xp = namespace(U)
-    return products(xp.ones_like(U[:, :1]), U, weights)[0]
+    return products(namespace(U).ones_like(U[:, :1]), U, weights)[0]
 
 
 def own_scores(U: Any, maps: list[np.ndarray], weights: np.ndarray | None) -> dict[int, float]:
@@ -212,10 +210,7 @@ class Leveled:
     def _at_level(self, U: Any, n_clusters: int | None, finer: Callable[[Refinement], Any]) -> Any:
         """Memberships U of some objects at another level; ``finer`` gives those in a finer fit."""
         k = U.shape[1]
-        if n_clusters is None:
-            return U
-        check_number(n_clusters, "n_clusters", low=1, integer=True)
-        if n_clusters == k:
+        if n_clusters is None or check_number(n_clusters, "n_clusters", low=1, integer=True) == k:
             return U
         if n_clusters < k and n_clusters > self._has_noise():
             return regroup(U, self._coarser()[k - n_clusters])

@@ -125,15 +125,9 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
     mean = np.where(low == high, low, mean)  # exactly, so that no difference is magnified
     shift = np.asarray(mean, dtype=_dtype(rows)).astype(np.float64) if centre else np.zeros(d)
     reach = np.nan_to_num(np.maximum(np.abs(low - shift), np.abs(high - shift)))
-    if reach.max(initial=0.0) > 1e150:
-        raise ValueError(
-            f"X has values as large as {reach.max():.0e}, whose squares overflow: change units, "
-            f"e.g. X / {reach.max():.0e}"
-        )
     # A constant feature differs from its mean only by rounding, which must not be magnified.
     reach = np.where(reach <= 4.0 * np.finfo(_dtype(rows)).eps * np.abs(shift), 0.0, reach)
     reach = reach if per_feature else np.full(d, reach.max(initial=0.0))
-    _refuse_subnormal(reach, _dtype(rows))
     # A constant feature has no unit. It gets its own size or the largest unit of the others, so
     # that factors between features stay finite. If all are constant, those at zero get the largest
     # size.
@@ -170,17 +164,6 @@ def _finish(
         factor = np.linalg.cholesky(correlation)
         matrix = np.linalg.inv(factor).T / deviation[:, None]
     return Coordinates(middle.shift, scale, matrix, variances, thinnest, middle.keeps_sparse)
-
-
-def _refuse_subnormal(reach: np.ndarray, dtype: Any) -> None:
-    """Refuse features that vary, but too little to be scaled."""
-    small = np.flatnonzero((reach > 0) & (reach < 1e3 * float(np.finfo(dtype).tiny)))
-    if small.size:
-        power = 1000 if dtype == np.float64 else 100
-        raise ValueError(
-            f"X varies by no more than {reach[small[0]]:.0e} in feature {small[0]}, too small to "
-            f"scale by: change units, e.g. np.ldexp(X, {power}), or drop that feature"
-        )
 
 
 def _power_of_two(size: np.ndarray) -> np.ndarray:
