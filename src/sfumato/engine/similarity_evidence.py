@@ -84,33 +84,6 @@ def largest_entry(W: Any) -> float:
     return float(np.abs(values).max(initial=0.0)) or 1.0
 
 
-def extreme_unit(W: Any) -> float:
-    """The largest entry, if its square would overflow or underflow; otherwise 1.
-
-    For an operator, the largest row sum.
-    """
-    if isinstance(W, LinearOperator) and W.dtype is not None and W.dtype.kind == "f":
-        with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN are refused later
-            W = np.asarray(W @ np.ones((W.shape[1], 1), dtype=W.dtype))
-    if not (isinstance(W, np.ndarray) or sp.issparse(W)) or W.dtype.kind != "f":
-        return 1.0
-    values = W.tocoo().data if sp.issparse(W) else W
-    if values.size == 0 or isinstance(W, np.ma.MaskedArray):
-        return 1.0
-    largest = float(max(values.max(), -values.min()))
-    limits = np.finfo(W.dtype)
-    low = max(float(limits.tiny) ** 0.5 * 1e9, float(limits.tiny) ** 0.4)
-    high = min(float(limits.max) ** 0.5 / 1e9, float(limits.max) ** 0.4) / W.shape[0]
-    return largest if np.isfinite(largest) and largest > 0 and not low < largest < high else 1.0
-
-
-def in_units(W: Any, unit: float) -> Any:
-    """W / unit; operators are written out, since 1 / unit may overflow."""
-    if isinstance(W, LinearOperator):
-        W = W @ np.eye(W.shape[1])
-    return W / unit if isinstance(W, np.ndarray) or sp.issparse(W) else np.asarray(W) / unit
-
-
 def has_missing(W: Any) -> bool:
     """Whether a real matrix contains NaN."""
     if sp.issparse(W):
