@@ -111,9 +111,7 @@ def check_weights(
     name: str = "sample_weight",
     of: str = "objects",
 ) -> Any:
-    """Checked weights (n,), nonnegative or ``positive`` and finite, or None; their sum is finite
-    unless ``any_size``.
-    """
+    """Nonnegative (or ``positive``) weights (n,), of finite sum unless ``any_size``; or None."""
     if given is None:
         return None
     refuse_mask(given, name)
@@ -242,10 +240,8 @@ def require(
     forms: Iterable[tuple[str, float]],
     budget: int | None = None,
 ) -> None:
-    """Raise ``MemoryBudgetError`` if ``task`` needs more than nine tenths of the budget.
-
-    ``arrays`` gives names and bytes of all that is held at the same time, ``forms`` alternatives
-    and their bytes, ``budget`` the memory of the device.
+    """Raise ``MemoryBudgetError`` if ``task`` needs more than nine tenths of the budget: names and
+    bytes of all that is held at the same time, and of alternative ``forms``.
     """
     size = sum(arrays.values())
     budget = budget_for(size) if budget is None else budget
@@ -317,8 +313,8 @@ def _address_space_left() -> int | None:
 def _cgroup_left(
     root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> list[int]:
-    """Bytes left by each memory cgroup (version 2) of this process and its parents; inside a
-    container only the root is visible. Cached files do not count: the system gives them up.
+    """Bytes left by each memory cgroup (version 2) of this process and its parents, besides cached
+    files; inside a container only the root is visible.
     """
     left_in_groups, folder = [], root
     with suppress(OSError, IndexError):

@@ -60,8 +60,8 @@ def check_features(
 
 
 def _is_plain(estimator: Estimator, X: Any, reset: bool) -> bool:
-    """Whether X is an array of finite floats, which needs no further checks. To rule out data
-    frames, scikit-learn searches libraries, which takes ten times as long as a small fit.
+    """Whether X is an array of finite floats, which needs none of scikit-learn's checks (they take
+    ten times as long as a small fit).
     """
     if type(X) is not np.ndarray or X.ndim != 2 or X.dtype not in (np.float64, np.float32):
         return False
@@ -175,10 +175,8 @@ def without_empty(X: Any, mass: Weights) -> Weights:
 
 
 def observed_only(fit: _Fit) -> _Fit:
-    """Decorator: ``fit`` leaves out objects without any value, which would change random draws.
-
-    Afterwards they get the memberships of ``predict_proba``. With known labels or links they are
-    kept, because these also tell something about other objects.
+    """Decorator: ``fit`` leaves out objects without any value, which then get the memberships of
+    ``predict_proba``; with known labels or links they are kept.
     """
 
     @wraps(fit)

@@ -34,9 +34,8 @@ TIE = 1e-9  # overlaps that differ by less are equal, so that rounding does not 
 class Level(NamedTuple):
     """One of the nested soft clusterings of a fitted model.
 
-    ``parents[s]`` is the column at this level of column s of the finest level. A level is ``shown``
-    if its score is a local maximum above that of noise; if there is none, the answer itself is
-    shown.
+    ``parents[s]`` is its column that contains column s of the finest level. It is ``shown`` if its
+    score is a local maximum above that of noise; if none is, the answer itself is shown.
     """
 
     n_clusters: int
@@ -48,9 +47,8 @@ class Level(NamedTuple):
 class Refinement(NamedTuple):
     """A finer fit within the clusters of the answer.
 
-    Column s of the finest level is a part of column ``parents[s]`` of the answer, taken from
-    ``columns[s]`` of the finer ``model`` (-1 if the cluster has only one part). ``shares`` are the
-    sizes of the parts, relative to their clusters.
+    Part s belongs to cluster ``parents[s]`` of the answer, and is column ``columns[s]`` of the
+    finer ``model`` (-1 for a whole cluster). ``shares`` are relative sizes of the parts.
     """
 
     model: Any
@@ -117,7 +115,7 @@ def _most_alike(G: np.ndarray, group: np.ndarray, noise: bool) -> tuple[int, int
 
 
 def refine(model: Any, U: Any, V: Any, weights: np.ndarray | None, noise: bool) -> Refinement:
-    """The refinement of memberships U by a finer ``model`` with memberships V: every cluster of V
+    """The refinement of memberships U by the memberships V of a finer ``model``: every cluster of V
     is a part of the cluster of U with which it overlaps most.
     """
     cross, own = products(U, V, weights), products(V, V, weights).diagonal()

@@ -116,10 +116,7 @@ def noise_level(n_objects: float) -> float:
 
 
 def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int, float]:
-    """Scores of 2, ..., ``largest`` clusters from one spectrum of a similarity (n, n).
-
-    They are 0 if the gap is far below that of noise. Objects without any similarity are left out.
-    """
+    """Scores of 2, ..., ``largest`` clusters of a similarity (n, n), without isolated objects."""
     alone = isolated(W)
     if alone.any():
         W, weights, *_ = Evidence(W, weights).take(~alone)
@@ -151,10 +148,8 @@ def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int,
 
 
 def reading(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Memberships (n, k) of unit rows, by a rotation of k directions to the corners of the simplex.
-
-    The directions are k rows far from each other (Damle, Minden and Ying 2019; in a tie, the one
-    closest to all others), moved to the means of nearby rows.
+    """Memberships (n, k) of unit rows, by a rotation of k directions to the corners of the simplex:
+    k rows far from each other (Damle, Minden and Ying 2019), moved to the means of nearby rows.
     """
     weighted = weights[:, None] * Z
     close = Z @ weighted.sum(axis=0) / weights.sum()
@@ -206,9 +201,8 @@ TUNING = Tuning()
 
 
 def few_scores(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
-    """Scores of 1, 2, ... clusters: how much more the last split lowers log W than in noise.
-
-    One cluster has score zero; if nothing is beyond noise, only this score is returned.
+    """Scores of 1, 2, ... clusters: how much more the last split lowers log W than in noise; 0 for
+    one cluster, alone if nothing is beyond noise.
     """
     X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
     if weights is not None:

@@ -44,10 +44,8 @@ NAMED = {"knn": knn, "self-tuning": self_tuning, "gaussian": gaussian, "cosine":
 
 
 class SimilarityClusterer(Clusterer):
-    """Models of a similarity W (n, n), given or made from features by ``similarity``.
-
-    ``similarity`` is ``"precomputed"``, ``"distance"``, a name, or a function ``f(X, Y=None)``:
-    the similarities among the rows of X, or of new objects X to known objects Y.
+    """Models of a similarity W (n, n): ``"precomputed"``, made from ``"distance"`` or from
+    features, by name or by a function ``f(X, Y=None)`` of new objects X and known objects Y.
     """
 
     _any_library = True  # arrays of every library that follows the array API standard

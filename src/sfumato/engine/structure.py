@@ -90,9 +90,8 @@ def convinces(found: Structure) -> bool:
 def assess(
     evidence: np.ndarray, memberships: Any, *, kind: str, noise: bool = False
 ) -> Structure | None:
-    """Test whether features (n, p) or a similarity (n, n) support the clusters of memberships (n,
-    k). With ``noise``, the last column is noise. None if there is no test: one cluster, fewer than
-    50 objects, or data on other machines.
+    """Test whether features (n, p) or a similarity (n, n) support memberships (n, k), the last of
+    which may be ``noise``. None if no test applies.
     """
     n, k = memberships.shape[0], memberships.shape[1] - noise
     here = is_numpy(evidence) or type(evidence).__module__.split(".")[0] == "torch"
@@ -141,8 +140,8 @@ def _flat(level: float) -> float:
 def _look_along_own_axes(
     X: np.ndarray, codes: np.ndarray, found: Valleys, threshold: float
 ) -> None:
-    """Replace valleys of shallow pairs by those in separate coordinates, if deeper: a few common
-    coordinates may hide the gap between two of many clusters.
+    """Replace valleys of shallow pairs by deeper ones in separate coordinates: common coordinates
+    may hide the gap between two of many clusters.
     """
     shallow = _flat(LEVEL / SEARCH_TESTS)
     group = np.arange(int(codes.max()) + 1)
@@ -164,10 +163,8 @@ def _between(X: np.ndarray, codes: np.ndarray, pair: np.ndarray) -> float:
 
 
 class Valleys(NamedTuple):
-    """Pairs of clusters that touch (m, 2), their z values (m,), and the pieces of every cluster.
-
-    ``pieces`` counts the unconnected parts of each cluster in the neighbour graph, if they hold at
-    least a tenth of it and more objects than neighbours.
+    """Pairs of clusters that touch (m, 2), their z values (m,), and the number of unconnected large
+    pieces of every cluster.
     """
 
     pairs: np.ndarray
@@ -176,8 +173,8 @@ class Valleys(NamedTuple):
 
 
 def leading_coordinates(X: np.ndarray, k: int = TUNING.axes) -> np.ndarray:
-    """Uncorrelated coordinates of variance one: at most ``k`` leading principal axes of the
-    columns, which are standardised if their spreads differ more than tenfold.
+    """At most ``k`` leading principal axes, scaled to variance one; columns are standardised if
+    their spreads differ more than tenfold.
     """
     X = X - X.mean(axis=0)
     spread = X.std(axis=0)
@@ -198,10 +195,8 @@ def leading_coordinates(X: np.ndarray, k: int = TUNING.axes) -> np.ndarray:
 
 
 def without_ties(X: np.ndarray) -> np.ndarray:
-    """Features whose rounded columns are spread evenly, up to half-way to the nearest value.
-
-    Copies of a value have distance zero, so counts would fall into pieces. Columns with fewer than
-    five values are unchanged: the space between two categories is empty.
+    """Features whose rounded columns are spread evenly, up to half-way to the nearest value, since
+    copies have distance zero. Columns with fewer than five values are categories, and unchanged.
     """
     rng, X = np.random.default_rng(0), X.copy()
     ordered = np.sort(X.T, axis=1)
@@ -234,10 +229,8 @@ def discriminating_coordinates(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valleys:
-    """Depth of the valleys between touching clusters, for objects Y (n, q) with labels (n,).
-
-    Clusters touch if more than a few strays have neighbours in the other one (without ``strays``,
-    if any object has; then pieces are not computed).
+    """Depth of the valleys between touching clusters of objects Y (n, q). They touch if more than a
+    few ``strays`` have neighbours in the other one.
     """
     n = len(Y)
     k = int(labels.max()) + 1

@@ -58,9 +58,7 @@ class Roles(NamedTuple):
 
 
 class Table(NamedTuple):
-    """The data of a file: numbers (n, p), dense or sparse, or codes of labels (n, m), -1 for none,
-    with ids, weights and classes.
-    """
+    """The data of a file: numbers (n, p), or codes of labels (n, m), -1 for none."""
 
     values: Any
     columns: list[str]
@@ -142,14 +140,11 @@ def listed(names: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 
 def with_ids(roles: Roles, columns: Sequence[str], texts: Sequence[bool]) -> Roles:
-    """Roles with the default id column, and without columns that a new table lacks.
+    """Roles with the default id column: that of the fitted objects, the index saved by pandas, or
+    the first column if it is text while others are numbers, has no title, or is called "id".
 
-    Columns that a fitted model knows but the table lacks count as missing, if the table has more
-    than half of them; with fewer, it is probably the wrong table. ``texts`` says which columns hold
-    text.
-
-    The id column is the one used for the fitted objects, the index saved by pandas, or the first
-    column if it is text while others are numbers, has no title, or is called "id".
+    Columns that a fitted model knows but the table lacks count as missing, unless they are half of
+    them: then it is probably the wrong table. ``texts`` says which columns hold text.
     """
     names = roles.keep or ()
     there = tuple(name for name in names if name in columns)

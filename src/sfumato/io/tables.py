@@ -265,10 +265,8 @@ def _fitness(rows: list[list[str]], delimiter: str) -> tuple[float, float, int]:
 
 
 def _decimal(cells: Sequence[str], delimiter: str) -> str:
-    """Decimal sign of a column, "." or ",".
-
-    A comma if some cells are numbers only with a decimal comma, and none only with a point. "1,234"
-    is ambiguous: thousands if commas also separate cells, otherwise decimals.
+    """Decimal sign of a column: "," if some cells are numbers only with it, and none only with a
+    point. "1,234" are thousands if commas also separate cells, otherwise decimals.
     """
     commas = [cell for cell in cells if "," in cell and written_number(cell, ",") is not None]
     decided = any(written_number(cell, ".") is None for cell in commas)
