@@ -12,7 +12,6 @@ import stat
 import sys
 import tempfile
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -210,11 +209,8 @@ def kind_of(path: Path) -> str:
     with path.open("rb") as file:
         start = file.read(64)
     if start[:2] == b"\x1f\x8b":
-        try:
-            with gzip.open(path) as file:
-                start = file.read(16)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{plain(path.name)} is not a whole gzip file") from error
+        with gzip.open(path) as file:
+            start = file.read(16)
         return "matrix-market" if start.startswith(b"%%MatrixMarket") else "text"
     signatures = {
         b"\x93NUMPY": "npy",
@@ -305,6 +301,7 @@ def version(path: Path) -> tuple[int, int, int]:
 
 
 def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | None) -> Table:
+    kind = "gzip"  # the only one that must be read to be known
     try:
         before = path.stat()
         if not stat.S_ISREG(before.st_mode):
@@ -313,7 +310,8 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
             )
         if before.st_size == 0:
             raise InputError(f"{source} is empty: there is no table in it")
-        begun, kind = version(path), kind_of(path)
+        begun = version(path)
+        kind = kind_of(path)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         table = _by_kind(kind, path, source, roles, report)._replace(kind=kind, digest=digest)
@@ -328,14 +326,13 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
         raise InputError(f"{source} may not be read by you: check its permissions") from error
     except (InputError, MemoryError, ImportError):
         raise
-    except OSError as error:
-        reason = plain(error.strerror or error, 100)
-        raise InputError(f"{source} cannot be read: {reason}") from error
-    except Exception as error:  # readers raise many kinds of errors on unexpected files
+    except Exception as error:  # readers raise many kinds of errors on damaged files
         if "\0" in str(path):
             raise InputError(f"no file called {plain(path, 200)}") from error
-        what = f"{type(error).__name__} {plain(error, 80)}"
-        raise InputError(f"{source} is damaged, or not what it seems to be: {what}") from error
+        if isinstance(error, OSError) and error.strerror:
+            raise InputError(f"{source} cannot be read: {plain(error.strerror, 100)}") from error
+        what = plain((str(error) or type(error).__name__).splitlines()[0], 100)
+        raise InputError(f"{source} is not a whole {kind} file: {what}") from error
 
 
 def _by_kind(
