@@ -47,16 +47,9 @@ class Constraints(NamedTuple):
     must_link: Any = None
     cannot_link: Any = None
 
-    def known(self, X: Any, n_clusters: Any) -> Known:
+    def known(self, X: Any, n_clusters: int) -> Known:
         """The constraints, checked against each other."""
-        if not isinstance(n_clusters, Integral):
-            if self.must_link is not None or self.cannot_link is not None:
-                raise ValueError(
-                    "n_clusters='auto' takes no must_link or cannot_link: give the number of "
-                    "clusters"
-                )
-            return Known()
-        return Known.of(self.must_link, self.cannot_link, self.y, X, int(n_clusters))
+        return Known.of(self.must_link, self.cannot_link, self.y, X, n_clusters)
 
 
 class LinkedConsensus(NamedTuple):
@@ -92,7 +85,9 @@ def fit_linked(
 ) -> LinkedConsensus | None:
     """The consensus of a fitted ``estimator`` with links and labels; None if there are none."""
     n, k = estimator.memberships_.shape
-    known = constraints.known(estimator.memberships_, estimator.n_clusters)
+    fixed = isinstance(estimator.n_clusters, Integral)
+    known = constraints.known(estimator.memberships_, k if fixed else n)
+    k = max(k, known.fewest_clusters)
     if known.links is None:
         return None
     named = isinstance(estimator.consensus, str) and estimator.consensus == "cluster-kernel"
