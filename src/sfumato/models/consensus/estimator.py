@@ -27,7 +27,6 @@ from ...array.validation import (
     check_number,
     check_numbers,
     check_weights,
-    refuse_subnormal,
 )
 from ...array.warn import warn
 from ...data.features import check_features, check_observed, warn_of_empty, without_empty
@@ -206,7 +205,6 @@ class EvidenceAccumulation(CooccurrenceIntervals):
         elif self._takes_soft_evidence():
             self._check_memory(X)
             X = check_observed(self, X, reset=True)
-            refuse_subnormal(X, "X")
             ensemble: Any = self.ensemble
             weights = kinds.check_member_weights(partition_weight, ensemble)
             mass = without_empty(X, object_weights(sample_weight, X))

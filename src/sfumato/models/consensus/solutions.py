@@ -309,13 +309,9 @@ def fit_linked(
 ) -> LinkedConsensus | None:
     """The consensus of a fitted ``estimator`` with links and labels; None if there are none."""
     n, k = estimator.memberships_.shape
-    if not isinstance(estimator.n_clusters, Integral):
-        if links["must_link"] is not None or links["cannot_link"] is not None:
-            raise ValueError(
-                "n_clusters='auto' takes no must_link or cannot_link: give the number of clusters"
-            )
-        return None
-    known = Known.of(**links, X=estimator.memberships_, n_clusters=k)
+    fixed = isinstance(estimator.n_clusters, Integral)
+    known = Known.of(**links, X=estimator.memberships_, n_clusters=k if fixed else n)
+    k = max(k, known.fewest_clusters)
     if known.links is None:
         return None
     named = isinstance(estimator.consensus, str) and estimator.consensus == "cluster-kernel"
