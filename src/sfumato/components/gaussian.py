@@ -26,6 +26,7 @@ import numpy as np
 from ..array.arrays import device, inplace, is_numpy, namespace, native, to_numpy
 from ..array.rows import Rows
 from ..array.types import Array, Weights
+from ..array.validation import check_array
 from ..conjugate import NormalInverseWishart
 from ..conjugate.normal import LOG_2PI, positive_definite
 from ..engine import loop
@@ -481,15 +482,16 @@ def read_start(init: Any) -> Start | None:
 
 def check_start(given: Start, covariance_type: str, k: int, d: int, *, noise: bool) -> Start:
     """Starting values as finite arrays of the right shapes; weights sum to one."""
-    weights = _check_initial(given.weights, "init.weights", (k + noise,))
+    forms: dict[str, tuple[int, ...]] = {"tied": (d, d), "diag": (k, d), "spherical": (k,)}
+    shapes = (k + noise,), (k, d), forms.get(covariance_type, (k, d, d))
+    weights, means, covariances = (
+        None if value is None else check_array(value, f"init.{name}", shape)
+        for name, value, shape in zip(Start._fields, given, shapes, strict=False)
+    )
     if weights is not None:
         if weights.min() < 0 or weights.sum() <= 0:
             raise ValueError(f"init.weights must be nonnegative with a positive sum, got {weights}")
         weights = weights / weights.sum()
-    means = _check_initial(given.means, "init.means", (k, d))
-    shapes: dict[str, tuple[int, ...]] = {"tied": (d, d), "diag": (k, d), "spherical": (k,)}
-    shape = shapes.get(covariance_type, (k, d, d))
-    covariances = _check_initial(given.covariances, "init.covariances", shape)
     if covariances is not None:
         if covariance_type not in ("diag", "spherical"):
             covariances = positive_definite(covariances, "init.covariances")
@@ -498,26 +500,6 @@ def check_start(given: Start, covariance_type: str, k: int, d: int, *, noise: bo
                 f"init.covariances must be positive, got {covariances.min():g}: give variances"
             )
     return Start(weights, means, covariances, tuple(given.frozen))
-
-
-def _check_initial(value: object, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
-    """A given starting parameter as a finite float64 array of this shape."""
-    if value is None:
-        return None
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} must be an array of numbers of shape {shape}, got {value!r}"
-        ) from error
-    if array.shape != shape:
-        raise ValueError(f"{name} must be an array of shape {shape}, got shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise ValueError(
-            f"{name} must be finite, but holds {'NaN' if np.isnan(array).any() else 'infinity'}: "
-            "give a number in its place"
-        )
-    return array
 
 
 class Measured(NamedTuple):

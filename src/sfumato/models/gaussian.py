@@ -239,8 +239,15 @@ class GaussianMixture(AutomaticMixture, Mixture):
             )
         if measurement_error is None:
             return ()
-        errors = check_errors(measurement_error, X, X.shape[1])
-        self._check_with_errors(known)
+        errors, given = check_errors(measurement_error, X, X.shape[1]), read_start(self.init)
+        frozen = None if given is None else given.frozen or None
+        others = {"noise_cluster": self.noise_cluster, "frozen": frozen, "links or y": known.links}
+        if refused := [name for name, value in others.items() if value is not None]:
+            raise ValueError(
+                f"measurement_error cannot be combined with {refused[0]}: leave it out"
+            )
+        name = "covariance_type (with measurement_error)"
+        check_choice(self.covariance_type, name, ("auto", "full", "VVV", "diag", "VVI"))
         return (errors,)
 
     def _check_parameters(self) -> None:
@@ -270,18 +277,6 @@ class GaussianMixture(AutomaticMixture, Mixture):
         unit = np.where(low == 0, 1.0, np.clip(np.abs(low), 1e-100, 1e100))
         self._constant = Constant(np.flatnonzero(varies), low, self.regularization * unit**2)
         return self._constant.part(X)
-
-    def _check_with_errors(self, known: Known) -> None:
-        """Refuse options that cannot be combined with known errors."""
-        given = read_start(self.init)
-        frozen = None if given is None else given.frozen or None
-        others = {"noise_cluster": self.noise_cluster, "frozen": frozen, "links or y": known.links}
-        if refused := [name for name, value in others.items() if value is not None]:
-            raise ValueError(
-                f"measurement_error cannot be combined with {refused[0]}: leave it out"
-            )
-        name = "covariance_type (with measurement_error)"
-        check_choice(self.covariance_type, name, ("auto", "full", "VVV", "diag", "VVI"))
 
     def _types(self, n: int, d: int, given: Start | None, errors: bool) -> tuple[str, ...]:
         if not self._searches:
@@ -384,29 +379,24 @@ class GaussianMixture(AutomaticMixture, Mixture):
         return self._posterior(self._read(X, reset=False), 1, measurement_error)
 
     def _posterior(self, X: Array, which: int, measurement_error: ArrayLike | None = None) -> Any:
-        errors = self._errors_of(X, measurement_error)
-        columns = () if errors is None else (errors,)
+        columns: tuple[np.ndarray, ...] = ()
+        if measurement_error is not None:
+            if self._state.noise is not None:
+                raise ValueError(
+                    "measurement_error cannot be combined with noise_cluster: leave it out"
+                )
+            errors = check_errors(measurement_error, X, self.n_features_in_)
+            if self._constant is not None:
+                errors = errors[:, self._constant.varying][:, :, self._constant.varying]
+            columns = (errors,)
 
         def of(component: Gaussian, state: State) -> Any:
-            component = replace(component, errors=errors is not None)
+            component = replace(component, errors=bool(columns))
             return posterior(X, component, state, which, *columns)
 
         if which or not self._members:
             return of(self._component, self._state)
         return averaged(self._members, [of(m.component, m.state) for m in self._members])
-
-    def _errors_of(self, X: Array, measurement_error: ArrayLike | None) -> np.ndarray | None:
-        """Error covariances (n, p, p) of new objects."""
-        if measurement_error is None:
-            return None
-        if self._state.noise is not None:
-            raise ValueError(
-                "measurement_error cannot be combined with noise_cluster: leave it out"
-            )
-        errors = check_errors(measurement_error, X, self.n_features_in_)
-        if self._constant is None:
-            return errors
-        return errors[:, self._constant.varying][:, :, self._constant.varying]
 
     def _drawn(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         drawn = self._component.draw(self._state, labels, rng)

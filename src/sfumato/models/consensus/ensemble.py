@@ -99,6 +99,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     (3, 10)
     """
 
+    _streams = False
     labelings_: np.ndarray
 
     def __init__(
@@ -174,9 +175,6 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 raise ValueError(f"{name} must be above 0, got 0")
         if isinstance(self.algorithms, (list, tuple)) and not self.algorithms:
             raise ValueError("algorithms must name at least one clusterer, got an empty list")
-
-    def _streams(self) -> bool:
-        return False
 
     def _check_memory(self, X: ArrayLike) -> None:
         size = InputSize.of(X)

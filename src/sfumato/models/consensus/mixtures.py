@@ -412,6 +412,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     (60, 5.0)
     """
 
+    _streams = True
     _any_library = True  # arrays of every library that follows the array API standard
 
     members_: Any
@@ -429,9 +430,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.n_members, self.n_clusters = n_members, n_clusters
         self.n_axes, self.max_objects = n_axes, max_objects
         self.members, self.random_state = members, random_state
-
-    def _streams(self) -> bool:
-        return True
 
     def fit(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
