@@ -40,9 +40,7 @@ class Simulated(NamedTuple):
 
 
 def _check(low: float = 0.0, high: float = 1e100, **given: float) -> None:
-    """Refuse values that are not numbers from ``low`` to ``high``, by name; those called ``n_...``
-    are whole numbers of at least 1.
-    """
+    """Refuse values that are not numbers from ``low`` to ``high``; ``n_...`` are at least 1."""
     for name, value in given.items():
         count = name.startswith("n_")
         limits = (1, math.inf) if count else (low, high)
@@ -106,9 +104,7 @@ def _posterior(
 
 
 def _centers(rng: np.random.Generator, factors: np.ndarray, separation: float) -> np.ndarray:
-    """The most even of 50 random layouts, scaled so that the closest centers are ``separation``
-    apart.
-    """
+    """The most even of 50 random layouts, with the closest centers ``separation`` apart."""
     k, p = factors.shape[:2]
     layouts = rng.standard_normal((50, k, p))
     if k == 1:

@@ -7,8 +7,6 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 from sfumato.engine.similarity_evidence import (
-    extreme_unit,
-    in_units,
     isolated,
     measured,
     shared,
@@ -83,22 +81,6 @@ def test_rows_of_a_similarity_in_every_form(form):
     found = take_rows(form(W), np.array([3, 1]))
     found = found.toarray() if sp.issparse(found) else np.asarray(found)
     np.testing.assert_array_equal(found, W[[3, 1]])
-
-
-@pytest.mark.parametrize("form", [np.array, sp.csr_array, sp.lil_array, aslinearoperator])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_only_similarities_whose_squares_are_no_numbers_have_a_unit(form, dtype):
-    W = np.array([[1.0, 0.25], [0.25, 1.0]])
-    tiny, huge = (1e-130, 1e130) if dtype == np.float64 else (1e-16, 1e16)
-    for scale in (tiny, huge):
-        given = form((scale * W).astype(dtype))
-        unit = extreme_unit(given)
-        assert unit == pytest.approx((1.25 if form is aslinearoperator else 1.0) * scale)
-        found = in_units(given, unit)
-        found = found.toarray() if sp.issparse(found) else found
-        np.testing.assert_allclose(found * (unit / scale), W, rtol=1e-6)
-    for scale in (1e-9, 1.0, 1e9):
-        assert extreme_unit(form((scale * W).astype(dtype))) == 1.0
 
 
 def test_copies_share_the_mean_of_their_memberships_and_others_keep_theirs():

@@ -80,9 +80,7 @@ def as_dense(product: Any, dtype: Any) -> Any:
 
 
 def asarray_like(values: Any, array: Any, dtype: Any = None) -> Any:
-    """Host values as an array in the library, on the device and by default in the dtype of
-    ``array``.
-    """
+    """Host values in the library, on the device and by default in the dtype of ``array``."""
     dtype = array.dtype if dtype is None else dtype
     return namespace(array).asarray(values, dtype=dtype, device=device(array))
 

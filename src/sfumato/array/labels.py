@@ -32,10 +32,7 @@ def encode(labels: ArrayLike) -> np.ndarray:
 
 def check_labelings(L: ArrayLike, name: str = "L") -> np.ndarray:
     """Labelings (n, m) as int32 codes 0, 1, ... in each column, -1 where a clustering did not see
-    the object.
-
-    Labels may be integers (also as floats) or strings; -1, NaN, None, NA and the empty string mean
-    "not seen".
+    the object: for labels -1, NaN, None, NA and the empty string.
     """
     L = as_labels(L, name)
     codes = np.empty(L.shape, dtype=np.int32)

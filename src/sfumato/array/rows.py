@@ -187,9 +187,7 @@ class Rows:
         return Rows(out, *self.columns, n_jobs=self.n_jobs)
 
     def sample(self, size: int, rng: np.random.Generator) -> Rows:
-        """About ``size`` rows of weight one, drawn in proportion to the weights in the first
-        column.
-        """
+        """About ``size`` rows of weight one, drawn by the weights in the first column."""
         weights = self.columns[0]
         where = (np.arange(size) + rng.random(size)) / size
         if weights is None:

@@ -111,9 +111,7 @@ def check_weights(
     name: str = "sample_weight",
     of: str = "objects",
 ) -> Any:
-    """Checked weights (n,), nonnegative or ``positive`` and finite, or None; their sum is finite
-    unless ``any_size``.
-    """
+    """Nonnegative (or ``positive``) weights (n,), of finite sum unless ``any_size``; or None."""
     if given is None:
         return None
     refuse_mask(given, name)
@@ -157,25 +155,13 @@ def refuse_overflow(X: Any, name: str) -> None:
         )
 
 
-def refuse_underflow(X: Any, name: str) -> None:
-    """Refuse nonzero numbers whose squares all underflow."""
-    largest = largest_size(X)
-    if 0 < largest < float(np.finfo(X.dtype).tiny) ** 0.5 * 1e6:
+def refuse_underflow(X: Any, name: str, *, squares: bool = True) -> None:
+    """Refuse nonzero numbers whose squares (or only the reciprocals) leave the range of floats."""
+    largest, tiny = largest_size(X), float(np.finfo(X.dtype).tiny)
+    if 0 < largest < (tiny**0.5 * 1e6 if squares else tiny * 1e3):
         raise ValueError(
             f"{name} has no value larger than {largest:.0e}, and their squares underflow: change "
             f"units, e.g. {name} / {largest:.0e}"
-        )
-
-
-def refuse_subnormal(X: Any, name: str) -> None:
-    """Refuse numbers so small that the reciprocal of the largest would overflow."""
-    if not (isinstance(X, np.ndarray) or sp.issparse(X)):
-        return
-    largest = largest_size(X)
-    if 0 < largest < float(np.finfo(X.dtype).tiny) * 1e3:
-        raise ValueError(
-            f"{name} has no value larger than {largest:.0e}, too small to scale by: change "
-            f"units, e.g. np.ldexp({name}, {1000 if X.dtype == np.float64 else 100})"
         )
 
 
@@ -254,10 +240,8 @@ def require(
     forms: Iterable[tuple[str, float]],
     budget: int | None = None,
 ) -> None:
-    """Raise ``MemoryBudgetError`` if ``task`` needs more than nine tenths of the budget.
-
-    ``arrays`` gives names and bytes of all that is held at the same time, ``forms`` alternatives
-    and their bytes, ``budget`` the memory of the device.
+    """Raise ``MemoryBudgetError`` if ``task`` needs more than nine tenths of the budget: names and
+    bytes of all that is held at the same time, and of alternative ``forms``.
     """
     size = sum(arrays.values())
     budget = budget_for(size) if budget is None else budget
@@ -329,8 +313,8 @@ def _address_space_left() -> int | None:
 def _cgroup_left(
     root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> list[int]:
-    """Bytes left by each memory cgroup (version 2) of this process and its parents; inside a
-    container only the root is visible. Cached files do not count: the system gives them up.
+    """Bytes left by each memory cgroup (version 2) of this process and its parents, besides cached
+    files; inside a container only the root is visible.
     """
     left_in_groups, folder = [], root
     with suppress(OSError, IndexError):

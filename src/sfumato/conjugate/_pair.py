@@ -115,9 +115,7 @@ class ConjugatePair(ABC):
         """Distribution of the parameter (scipy), or a pair of marginal distributions."""
 
     def interval(self, confidence: float = 0.95) -> Any:
-        """Equal-tailed interval that holds the parameter with posterior probability
-        ``confidence``; for two parameters, a pair of separate intervals.
-        """
+        """Equal-tailed interval of the parameter, or a pair of intervals for two parameters."""
         return quantiles(self.distribution, confidence)
 
     def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
@@ -277,7 +275,8 @@ class ConjugatePair(ABC):
             )
 
     def _parameters(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names}
 
     def _freeze(self, **parameters: Any) -> None:
         """Store the parameters, broadcast to one leading shape and read-only."""

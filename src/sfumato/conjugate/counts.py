@@ -194,9 +194,8 @@ class DirichletMultinomial(_CountsPair):
 
     @property
     def mode(self) -> Any:
-        """Most probable probabilities (..., d); 0 where the concentration is 1 or less.
-
-        If all are, the mode is the corner of the largest one, or NaN if several are equally large.
+        """Most probable probabilities (..., d). If all counts are 1 or less, the corner of the
+        largest one, or NaN if several are equally large.
         """
         return _peak(self.concentration)
 

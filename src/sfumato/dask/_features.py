@@ -88,10 +88,8 @@ def same(value: Any) -> Any:
 
 @cache
 def keep_temporaries() -> None:
-    """Make this process reuse freed memory instead of returning it to the system at once.
-
-    Dask starts its workers with the opposite setting, and then clearing new pages for every
-    temporary array takes longer than the sums.
+    """Make this process reuse freed memory. Dask starts its workers with the opposite setting, and
+    then clearing new pages takes longer than the sums.
     """
     if "MALLOC_TRIM_THRESHOLD_" in os.environ:
         with suppress(OSError, AttributeError, TypeError):  # a C library without this function
@@ -348,9 +346,7 @@ class Features:
     def submit(
         self, task: Callable[..., list[Any]], given: list[Any], *arguments: object
     ) -> list[Future]:
-        """``task(*arguments, several)`` for each group, where ``several`` are its items of
-        ``given``.
-        """
+        """``task(*arguments, several)`` for each group, with its items of ``given``."""
         return [submit(task, *arguments, [given[b] for b in group]) for group in self.groups]
 
     def in_order(self, results: list[list[Any]]) -> list[Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from ..array.types import Array, ArrayLike
 from ..array.validation import check_choice, refuse_overflow
 from ..array.warn import warn
-from .features import held_by, refuse_same_names
+from .features import refuse_same_names
 
 __all__ = ["KINDS", "Column", "as_frame", "code_array", "code_frame", "decode", "read_columns"]
 
@@ -88,7 +88,7 @@ def guess_kind(series: Any) -> str:
     if kind in (nw.Categorical, nw.Enum, nw.String, nw.Object):
         return "categorical"
     raise TypeError(
-        f"X, column {series.name!r} holds {held_by(kind) or kind}, which no kind of column "
+        f"X, column {series.name!r} holds {kind}, which no kind of column "
         "describes: drop it or make numbers of it"
     )
 
@@ -179,10 +179,10 @@ def _learn(name: object, kind: str, values: Array) -> Column:
 def _refuse_lists(values: Array, name: object) -> None:
     """Refuse values that cannot be categories, such as lists."""
     for value in values:
-        if held_by("", value) in ("lists", "records"):
+        if isinstance(value, (list, tuple, set, dict, np.ndarray)):
             raise TypeError(
-                f"X, column {name!r} holds {held_by('', value)}, such as {value!r}, which no kind "
-                "of column describes: drop it, or make a column of each of their values"
+                f"X, column {name!r} holds values such as {value!r}, which no kind of column "
+                "describes: drop it, or make a column of each of their values"
             )
 
 

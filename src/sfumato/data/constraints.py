@@ -16,11 +16,8 @@ from ..array.warn import warn
 
 
 class Tuning(NamedTuple):
-    """Strength of links in a graph, as shares of its mean degree.
-
-    Values from .05 to .5 were tried on two moons, digits, and two and three overlapping Gaussians
-    with 60 pairs: .1 to .3 improved the result on every set. Merging linked objects in the graph
-    instead made it worse, since it connects overlapping clusters.
+    """Strength of links in a graph, as shares of its mean degree: .1 to .3 improved moons, digits
+    and overlapping Gaussians with 60 pairs.
     """
 
     together: float = 0.3
@@ -97,9 +94,9 @@ class Known(NamedTuple):
         return max(2 * apart, 0 if self.labels is None else int(self.labels.max()) + 1)
 
     def similarities(self, group: np.ndarray | None, size: int, default: float, unit: float) -> Any:
-        """Sparse changes (size, size) of a similarity by links: their weights, minus ``default``
-        for pairs that must be apart, times ``unit``. ``group`` is the object of each row; None
-        without weighted pairs.
+        """Sparse changes (size, size) of a similarity of objects by links, in ``unit``;
+        -``default`` for pairs that must be apart. ``group`` is the object of each row; None without
+        weighted pairs.
         """
         if self.pairs is None or self.weights is None:
             return None
@@ -155,8 +152,7 @@ def symmetric(pairs: np.ndarray, value: np.ndarray, group: Any, size: int) -> An
 
 
 def _label_links(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Links from each labelled row to a few others, and their signs: +inf for rows with the same
-    label, NaN for rows with another one."""
+    """Links from each labelled row to a few others, +inf for rows with the same label, else NaN."""
     rows = np.flatnonzero(labels >= 0)
     links, signs = [np.empty((0, 2), dtype=np.intp)], [np.empty(0)]
     for label in np.unique(labels[rows]):

@@ -22,11 +22,9 @@ def check_similarity(
     signed: bool = False,
     features: str = "make one of them, e.g. similarity.gaussian(X)",
 ) -> Any:
-    """A checked similarity (n, n): symmetric, finite, and nonnegative unless ``signed``. It is an
-    array, CSR, or an operator (anything with ``shape`` and ``@``), whose entries are not checked.
-
-    An asymmetric matrix is averaged with its transpose, with a warning. ``features`` is the advice
-    for callers who passed features.
+    """A checked similarity (n, n): a finite array or CSR, made symmetric with a warning, and
+    nonnegative unless ``signed``; or an operator, whose entries are not checked. ``features`` is
+    the advice for callers who passed features.
     """
     W = _as_matrix(W, name)
     if len(W.shape) != 2 or W.shape[0] != W.shape[1]:

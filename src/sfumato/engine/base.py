@@ -20,17 +20,13 @@ __all__ = ["Clusterer", "InductiveClusterer"]
 
 
 class InductiveClusterer(Clusterer):
-    """Models of features with additive statistics: a step is ``_update`` of the sum of
-    ``_summarize`` over row blocks, a NamedTuple with an entry ``objective``.
-
-    Models that can be accelerated also have ``_pack`` and ``_unpack``.
+    """Models of features whose step is ``_update`` of the sum of ``_summarize`` over row blocks, a
+    NamedTuple with an entry ``objective``; ``_pack`` and ``_unpack`` accelerate it.
     """
 
     _larger = False  # whether the objective is maximised
     _relative = True  # whether ``tol`` is relative to the objective or per unit of weight
-    # Number of rows in a sample on which the starts are compared; the best continues with all rows.
-    # None compares the starts on all rows.
-    _screen: int | None = None
+    _screen: int | None = None  # size of the sample on which the starts are compared; None for all
 
     def _streams(self) -> bool:
         return True
@@ -150,8 +146,8 @@ class InductiveClusterer(Clusterer):
         return U.astype(rows.dtype, copy=False) if hasattr(U, "astype") else U
 
     def _absorb(self, rows: Rows, first: bool) -> None:
-        """One step of stochastic approximation (Cappe and Moulines 2009). For the first batch, to
-        which the model has just been fitted, only the statistics are kept.
+        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch leaves
+        only its statistics.
         """
         state, total = self._state, weight_of(rows)
         stats = self._sum(rows, state)

@@ -1,8 +1,7 @@
 """The definition of a cluster in a mixture, and the likelihood of such mixtures.
 
-A model provides a ``Component``: sums over a block of rows by memberships, parameters from these
-sums, the log-density of a block, the number of parameters. ``Likelihood`` maximises by EM; weights,
-links, labels, blocks of rows, acceleration and interrupts are written here, once for all mixtures.
+A model provides a ``Component``. ``Likelihood`` maximises by EM; weights, links, labels, blocks of
+rows, acceleration and interrupts are written here, once for all mixtures.
 """
 
 from __future__ import annotations
@@ -31,9 +30,8 @@ _NAN = float("nan")
 class Component(ABC):
     """Mixtures of ``n_clusters`` clusters of the same shape.
 
-    A state is a NamedTuple whose arrays have the clusters along their first axis; statistics are a
-    NamedTuple of sums over rows with an entry ``objective``, the log-likelihood. ``pack`` turns a
-    state into one unconstrained vector; without it, steps are not extrapolated.
+    A state is a NamedTuple whose arrays have the clusters along their first axis. ``pack`` turns it
+    into one unconstrained vector; without it, steps are not extrapolated.
     """
 
     n_clusters: int
@@ -73,8 +71,8 @@ class Component(ABC):
 
     @abstractmethod
     def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> Any:
-        """The state of weighted groups ``R`` (k, n) of placed objects. ``unit`` is the weight of
-        one object; ``shrink`` pulls small groups towards the others.
+        """The state of weighted groups ``R`` (k, n) of placed objects; ``unit`` is the weight of
+        one. ``shrink`` pulls small groups towards the others.
         """
 
     def starts(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: Sequence[bool]) -> Any:
@@ -165,8 +163,8 @@ class Component(ABC):
 class Likelihood:
     """Log-likelihood (with a prior: log posterior) of mixtures on rows, and its maximisation by EM.
 
-    ``total`` is the weight of all rows and ``count`` the number of objects (copies, if weights are
-    whole numbers). The first column of the rows holds weights, the second is 0 for linked rows.
+    ``total`` is the weight of all rows and ``count`` the number of objects. The first column of the
+    rows holds weights, the second is 0 for linked rows.
     """
 
     component: Component
@@ -241,9 +239,7 @@ class Likelihood:
         return U
 
     def rating(self, state: State) -> tuple[float, float]:
-        """The log-likelihood without the change of coordinates, and the sum of the logarithms of
-        the largest memberships, both weighted.
-        """
+        """Log-likelihood in inner coordinates, and the weighted sum of log largest memberships."""
         if self._whole is not None:
             return self._whole.levels(state)
         posterior, ready = self.component.posterior, self.component.ready(state)
@@ -261,11 +257,8 @@ class Likelihood:
 
 
 class ModelCandidate(NamedTuple):
-    """A setting that was tried, with its criteria (lower is better), or NaN and the reason of
-    failure.
-
-    ``setting`` has the number of clusters and, in some models, a shape (a covariance family or a
-    number of factors).
+    """A setting that was tried (number of clusters and, in some models, a shape), with its criteria
+    (lower is better), or NaN and the reason of failure.
     """
 
     setting: dict[str, Any]
@@ -300,10 +293,7 @@ class ModelCandidate(NamedTuple):
 
 
 class ModelSearch(Sequence[ModelCandidate]):
-    """The candidates of a search in the order they were tried; prints as a table like mclust's.
-
-    ``criterion`` was minimised; all candidates were compared on ``n_objects`` objects.
-    """
+    """The candidates of a search on ``n_objects``, in order; prints as a table."""
 
     def __init__(
         self, candidates: Sequence[ModelCandidate], criterion: str, n_objects: int | None = None

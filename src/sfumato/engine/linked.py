@@ -46,8 +46,7 @@ class Linked(NamedTuple):
     """Rows (m,) that are linked or labelled.
 
     ``unit`` (m,) is the unit of each, ``labels`` (u,) the known cluster of each unit or -1.
-    ``pull`` (u, u) holds pulls between units of unknown label, sparse and symmetric; ``pieces`` are
-    the units that these join. ``units`` couples all labels.
+    ``pull`` (u, u) holds pulls between units, sparse; ``pieces`` are the units that these join.
     """
 
     rows: np.ndarray
@@ -96,10 +95,8 @@ class Linked(NamedTuple):
         return total
 
     def couple(self, logits: np.ndarray, weights: Weights = None) -> tuple[np.ndarray, float]:
-        """Memberships (m, k) of the rows, and the log-likelihood of all their labelings.
-
-        ``logits`` (m, k) are log p(x_i, z). They are multiplied by the weights (m,), since copies
-        of a linked row share its label.
+        """Memberships (m, k) of the rows, and the log-likelihood of all their labelings, from log
+        p(x_i, z) (m, k), times weights, since copies of a linked row share its label.
         """
         A = self.of_units(logits if weights is None else weights[:, None] * logits)
         R, value = self.units.couple(A)
@@ -199,9 +196,8 @@ def _mean_field(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def keep_links(known: Known, U: np.ndarray) -> np.ndarray:
-    """Memberships (n, k) nearest to ``U`` whose labels satisfy all links; ``U`` itself if it does.
-
-    A piece is left unchanged if no labels were found that satisfy its links.
+    """Memberships (n, k) nearest to ``U`` whose labels satisfy all links; ``U`` itself if it does,
+    and where no such labels were found.
     """
     if known.links is None:
         return U
@@ -246,10 +242,8 @@ def _broken_pieces(
 def colouring(
     preference: np.ndarray, adjacent: list[np.ndarray], labels: np.ndarray
 ) -> np.ndarray | None:
-    """Labels (s,) under which neighbours differ, with a large sum of ``preference`` (s, k).
-
-    ``adjacent`` holds the neighbours of every unit; ``labels`` (s,) are known labels or -1. None if
-    there is no solution or the search gave up.
+    """Labels (s,) under which neighbours differ, with a large sum of ``preference`` (s, k); None if
+    none were found. ``labels`` (s,) are known labels or -1.
     """
     preference = preference.copy()
     known = np.flatnonzero(labels >= 0)

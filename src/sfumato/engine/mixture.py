@@ -377,8 +377,9 @@ class Mixture(Clusterer):
         return known._replace(labels=labels)
 
     def _absorb(self, likelihood: Likelihood, first: bool) -> None:
-        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch, to which
-        the model has just been fitted, only leaves its statistics."""
+        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch leaves
+        only its statistics.
+        """
         stats = likelihood.sum(self._state)
         batches = blended(getattr(self, "_batches_", None), stats, likelihood.total)
         self._batches_ = batches
@@ -423,8 +424,8 @@ def _as(U: Array, dtype: Any) -> Any:
 
 
 def first_sizes(X: Any, max_clusters: int = MOST, weights: np.ndarray | None = None) -> list[int]:
-    """Numbers of clusters to try first: at most the number of different objects; if more groups
-    than ``max_clusters`` are separate, also numbers near that of the groups.
+    """Numbers of clusters to try first, at most that of different objects; more if more groups are
+    separate.
     """
     n_objects = X.shape[0]
     n_distinct = count_distinct(X, min(max_clusters, n_objects))
@@ -460,8 +461,8 @@ def groups_apart(X: Any, weights: np.ndarray | None, most: int) -> int:
 def more_sizes(
     best: int, tried: Collection[int], n_objects: int, max_clusters: int = MOST
 ) -> list[int]:
-    """Numbers to try next: some below the best if its neighbour was not tried, some above if it is
-    the largest; warns if there are no more.
+    """Numbers to try next: below the best if its neighbour was not tried, above if it is the
+    largest; warns if there are no more.
     """
     below = range(max(min(tried), max_clusters + 1, best - best // 4), best)
     if below and best - 1 not in tried:

@@ -12,27 +12,21 @@ of Z_k point in k orthogonal directions, as for k blocks.
 
 ``number_scores`` computes them for all k from one spectrum. If all pairs have some similarity in
 common, every eigenvalue but the first is lowered by one factor, so the gap is then relative to
-lambda_k if that is smaller. Two rules protect against chance. Neighbour graphs have few edges, so
-blocks may share nothing by chance and would always win: the denominator of the gap counts one more
-edge to other clusters for every cluster, k / (number of edges). And scores below ``noise_level``
-count as noise.
+lambda_k if that is smaller. Blocks of a neighbour graph may share nothing by chance, so the
+denominator counts one more edge to other clusters for every cluster, k / (number of edges); and
+scores below ``noise_level`` count as noise.
 
-Few objects, too few to compare densities, are compared with clouds without clusters
-(``few_scores``).
+Few objects are compared with clouds without clusters (``few_scores``), by the gap statistic of
+Tibshirani, Walther and Hastie (2001), standardised:
 
     z_k = ( mean log W_k - log W_k ) / deviation
 
 W_k is the scatter within k clusters of Ward's tree relative to the total scatter; mean and
-deviation are those of uniform objects in the box around the principal axes (the gap statistic of
-Tibshirani, Walther and Hastie 2001, standardised). There are clusters if the largest z exceeds that
-of 95 of 100 uniform clouds, and also of 95 of 100 skewed clouds of one group, whose axes have gamma
-distributions: the long tail of a single group is also far from the rest. The number of clusters is
-the one whose last split lowers log W most beyond uniform clouds (the largest z would split 45
-flowers, a third of iris, into 9; this rule into 2). With 12 to 49 objects in 1 to 5 dimensions, it
-split 0.2 % of normal, 1.5 % of uniform, 4 % of exponential and 24 % of log-normal noise (480 draws
-each; without the skewed clouds 10 % and 45 % of the latter two). ``skewed`` was chosen on other
-draws of exponential noise, of groups eight deviations apart and of iris; the rule for the number of
-clusters only on such groups and on iris.
+deviation are those of uniform objects in the box around the principal axes. There are clusters if
+the largest z exceeds that of 95 of 100 uniform clouds, and also of 95 of 100 skewed clouds of one
+group, whose axes have gamma distributions: the long tail of a single group is also far from the
+rest. The number of clusters is the one whose last split lowers log W most beyond uniform clouds;
+the largest z would split 45 flowers, a third of iris, into 9, this rule into 2.
 """
 
 from __future__ import annotations
@@ -56,28 +50,18 @@ from .similarity_evidence import Evidence, isolated
 from .structure import LEVEL
 
 # A misfit of a tenth removes the whole gap: clusters leave .000 to .03 of the kernel unexplained,
-# continua and noise .03 to .2 (45 small data sets of many shapes; noise in 2 to 20 dimensions).
+# continua and noise .03 to .2.
 MISFIT_PENALTY = 10.0
-# For similarities from nearest neighbours, the largest score of 95 of 100 normal, uniform,
-# exponential and t clouds in 1 to 10 dimensions is .15 to .23 with 150 objects, and less with more;
-# with fewer it grows like 1 / sqrt(n), to .45 at 30. Normal clouds four times as long as wide reach
-# .3.
+# The largest score of 95 of 100 clouds with 150 objects is .15 to .23; with fewer it grows like
+# 1 / sqrt(n).
 NOISE, FEW, MANY = 0.2, 30, 150
 
 
 def misfit(factor: ArrayLike, memberships: ArrayLike) -> float:
     """Share of the cluster kernel that memberships do not explain, |ZZ' - UU'|^2 / |ZZ'|^2.
 
-    Parameters
-    ----------
-    factor : array of shape (n, k)
-        Leading eigenvectors of the normalised similarity, every row scaled to length one.
-    memberships : array of shape (n, k')
-
-    Returns
-    -------
-    misfit : float
-        About 0 to .03 if there are k clusters, .04 and more if not.
+    ``factor`` (n, k) are leading eigenvectors of the normalised similarity with rows of length one.
+    About 0 to .03 if there are k clusters, .04 and more if not.
 
     Examples
     --------
@@ -132,10 +116,7 @@ def noise_level(n_objects: float) -> float:
 
 
 def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int, float]:
-    """Scores of 2, ..., ``largest`` clusters from one spectrum of a similarity (n, n).
-
-    They are 0 if the gap is far below that of noise. Objects without any similarity are left out.
-    """
+    """Scores of 2, ..., ``largest`` clusters of a similarity (n, n), without isolated objects."""
     alone = isolated(W)
     if alone.any():
         W, weights, *_ = Evidence(W, weights).take(~alone)
@@ -167,10 +148,8 @@ def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int,
 
 
 def reading(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Memberships (n, k) of unit rows, by a rotation of k directions to the corners of the simplex.
-
-    The directions are k rows far from each other (Damle, Minden and Ying 2019; in a tie, the one
-    closest to all others), moved to the means of nearby rows.
+    """Memberships (n, k) of unit rows, by a rotation of k directions to the corners of the simplex:
+    k rows far from each other (Damle, Minden and Ying 2019), moved to the means of nearby rows.
     """
     weighted = weights[:, None] * Z
     close = Z @ weighted.sum(axis=0) / weights.sum()
@@ -222,9 +201,8 @@ TUNING = Tuning()
 
 
 def few_scores(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
-    """Scores of 1, 2, ... clusters: how much more the last split lowers log W than in noise.
-
-    One cluster has score zero; if nothing is beyond noise, only this score is returned.
+    """Scores of 1, 2, ... clusters: how much more the last split lowers log W than in noise; 0 for
+    one cluster, alone if nothing is beyond noise.
     """
     X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
     if weights is not None:

@@ -49,8 +49,8 @@ class Objects(NamedTuple):
         return rows[np.unique(self.group[rows], return_index=True)[1]]
 
     def in_units(self) -> Objects:
-        """The same objects with a median weight of one. Neighbours are counted by weight, and ten
-        copies of every row must give the same graph as the rows.
+        """The same objects with a median weight of one, so that ten copies of every row give the
+        same graph as the rows.
         """
         if self.weights is None:
             return self
@@ -111,9 +111,7 @@ def present_rows(n: int, weights: np.ndarray | None) -> Objects:
 
 
 def distinct_rows(X: Any, weights: np.ndarray | None) -> Objects:
-    """Equal rows as one object with their total weight, sorted by features, so that copies and
-    weights give the same objects in the same order.
-    """
+    """Equal rows as one object with their total weight, sorted by features."""
     n = X.shape[0]
     codes = _sparse_codes(X) if sp.issparse(X) else _dense_codes(X)
     if codes is None and weights is None:
@@ -213,9 +211,8 @@ def object_weights(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None
 def distinct_sample(
     X: Any, size: int, rng: np.random.Generator, weights: Weights = None, least: Any = 1
 ) -> tuple[Any, Weights]:
-    """At most ``size`` different objects in canonical order, and their weights (None: all one).
-
-    Equal rows are one object with their total weight, unless that leaves fewer than ``least``.
+    """At most ``size`` different objects in canonical order, and their weights (None: all one);
+    rows if there are fewer than ``least`` objects.
     """
     if weights is None:
         points = sample_objects(X, size, rng)
@@ -240,10 +237,7 @@ def distinct_sample(
 
 
 def sample_objects(X: Array, size: int, rng: np.random.Generator) -> Any:
-    """At most ``size`` rows of ``X``, as NumPy or CSR, sorted by their values.
-
-    Which rows of a NumPy array are drawn also depends only on their values.
-    """
+    """At most ``size`` rows of ``X``, drawn (from NumPy arrays) and sorted by their values."""
     seed = rng.integers(2**63)
     if X.shape[0] <= size:
         few = X[:] if isinstance(X, np.memmap) else X

@@ -30,9 +30,7 @@ from .objects import ABSENT, UNKNOWN, Objects, chained, distinct_rows, joined, m
 from .similarity_evidence import (
     Evidence,
     averaged,
-    extreme_unit,
     has_missing,
-    in_units,
     measured,
     set_apart,
     shared,
@@ -46,10 +44,8 @@ NAMED = {"knn": knn, "self-tuning": self_tuning, "gaussian": gaussian, "cosine":
 
 
 class SimilarityClusterer(Clusterer):
-    """Models of a similarity W (n, n), given or made from features by ``similarity``.
-
-    ``similarity`` is ``"precomputed"``, ``"distance"``, a name, or a function ``f(X, Y=None)``:
-    the similarities among the rows of X, or of new objects X to known objects Y.
+    """Models of a similarity W (n, n): ``"precomputed"``, made from ``"distance"`` or from
+    features, by name or by a function ``f(X, Y=None)`` of new objects X and known objects Y.
     """
 
     _any_library = True  # arrays of every library that follows the array API standard
@@ -202,12 +198,7 @@ class SimilarityClusterer(Clusterer):
         if self.similarity == "distance":
             X, self._distance_scales = similarity_of_distances(X)
         W, pairs = measured(X, pair_weight)
-        self._unit = extreme_unit(W)
-        W = check_similarity(
-            W if self._unit == 1.0 else in_units(W, self._unit),
-            signed=self._signed,
-            features="set similarity='cluster-kernel'",
-        )
+        W = check_similarity(W, signed=self._signed, features="set similarity='cluster-kernel'")
         # Evidence for the structure test: not if pairs are missing or similarities negative.
         self._evidence_ = W if pairs is None and magnitudes(W) is W else None
         self.n_features_in_ = W.shape[0]
@@ -370,7 +361,6 @@ class SimilarityClusterer(Clusterer):
             if self.similarity == "distance":
                 X = similarity_of_distances(X, self._distance_scales)[0]
             X = zeros_for_missing(X) if has_missing(X) else X
-            X = X if self._unit == 1.0 else in_units(X, self._unit)
             return averaged(self._columns, check_rows(X, self.n_features_in_, signed=self._signed))
         X = check_features(self, X, reset=False, missing=self._function() is knn)
         if sp.issparse(X) != sp.issparse(self._known):

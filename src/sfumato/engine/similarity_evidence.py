@@ -21,12 +21,11 @@ from .objects import Objects
 
 
 class Evidence(NamedTuple):
-    """Similarity ``W`` among g objects, with weights.
+    """Similarity ``W`` among g objects.
 
     ``weights`` (g,) belong to the objects and ``pairs`` (g, g) to pairs; None if all are one. The
-    sparse ``extra`` (g, g) holds similarities of linked pairs, to be added. For merged objects,
-    ``self_pairs`` are the self pairs of their members and their similarities, both (g,) and per
-    unit of weight.
+    sparse ``extra`` (g, g) is added for linked pairs. For merged objects, ``self_pairs`` are the
+    self pairs of their members and their similarities, per unit of weight.
     """
 
     W: Any
@@ -60,10 +59,8 @@ class Evidence(NamedTuple):
         return Evidence(selection.average(self.W), weights, pairs, left)
 
     def filled(self) -> Any:
-        """The similarity without weights of pairs.
-
-        A pair of weight t, relative to the largest, becomes t w_ij + (1 - t) m_i m_j / m with the
-        mean similarities m_i, m_j of its objects and the overall mean m.
+        """The similarity without weights of pairs: a relative weight t makes t w_ij + (1 - t) m_i
+        m_j / m of w_ij, with the mean similarities of its objects and the overall mean m.
         """
         if self.pairs is None:
             return self.W
@@ -82,33 +79,6 @@ def largest_entry(W: Any) -> float:
         return float(abs(W.data).max(initial=0.0)) or 1.0
     values = W if isinstance(W, np.ndarray) else np.asarray(diagonal_of(W))
     return float(np.abs(values).max(initial=0.0)) or 1.0
-
-
-def extreme_unit(W: Any) -> float:
-    """The largest entry, if its square would overflow or underflow; otherwise 1.
-
-    For an operator, the largest row sum.
-    """
-    if isinstance(W, LinearOperator) and W.dtype is not None and W.dtype.kind == "f":
-        with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN are refused later
-            W = np.asarray(W @ np.ones((W.shape[1], 1), dtype=W.dtype))
-    if not (isinstance(W, np.ndarray) or sp.issparse(W)) or W.dtype.kind != "f":
-        return 1.0
-    values = W.tocoo().data if sp.issparse(W) else W
-    if values.size == 0 or isinstance(W, np.ma.MaskedArray):
-        return 1.0
-    largest = float(max(values.max(), -values.min()))
-    limits = np.finfo(W.dtype)
-    low = max(float(limits.tiny) ** 0.5 * 1e9, float(limits.tiny) ** 0.4)
-    high = min(float(limits.max) ** 0.5 / 1e9, float(limits.max) ** 0.4) / W.shape[0]
-    return largest if np.isfinite(largest) and largest > 0 and not low < largest < high else 1.0
-
-
-def in_units(W: Any, unit: float) -> Any:
-    """W / unit; operators are written out, since 1 / unit may overflow."""
-    if isinstance(W, LinearOperator):
-        W = W @ np.eye(W.shape[1])
-    return W / unit if isinstance(W, np.ndarray) or sp.issparse(W) else np.asarray(W) / unit
 
 
 def has_missing(W: Any) -> bool:
@@ -137,10 +107,7 @@ def zeros_for_missing(W: Any) -> np.ndarray:
 
 
 def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, Any]:
-    """The similarity with NaN replaced by 0, and the weights of its pairs (n, n), 0 for NaN.
-
-    The weights are None if all are equal.
-    """
+    """The similarity with 0 for NaN, and the weights of its pairs (n, n); None if all are equal."""
     incomplete = has_missing(W)
     if pair_weight is None and not incomplete:
         return W, None
@@ -283,9 +250,8 @@ def take_rows(X: Any, index: np.ndarray) -> Any:
 def similarity_of_distances(
     D: Any, scales: np.ndarray | None = None, *, n_neighbors: int = 7
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Similarities exp(-d^2 / (s_i s_j)), with the distances s to the n-th neighbour, and s itself.
-
-    For new objects, pass the distances (n_new, n) and the ``scales`` (n,) of the known ones.
+    """Similarities exp(-d^2 / (s_i s_j)), with the distances s to the n-th neighbour, and s itself;
+    for new objects, from ``scales`` (n,) of the known ones.
     """
     D = _dense(D, "the distances")
     if D.ndim != 2 or (scales is None and D.shape[0] != D.shape[1]):

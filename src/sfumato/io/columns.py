@@ -401,10 +401,8 @@ def as_table(
     roles: Roles,
     source: str,
 ) -> Table:
-    """The table of all columns that can be clustered.
-
-    ``places`` are the positions of the special columns and of the others, ``raws`` the columns and
-    weights as read, ``names`` the ids and classes by role.
+    """The table of all columns that can be clustered, from the positions of the special columns and
+    of the others, columns as read, and the ids and classes by role.
     """
     special, evidence = places
     taken = [raws[place] for place in evidence]
@@ -418,7 +416,8 @@ def as_table(
         if found is not None:
             ids, id_column = _names(found), found.name
     elif roles.labels:
-        values, labels = np.column_stack([raw.codes for raw in taken]), [raw.words for raw in taken]  # type: ignore[arg-type, misc]
+        labels = [raw.words for raw in taken]
+        values = np.column_stack([np.asarray(raw.codes) for raw in taken])
     else:
         values = np.column_stack([_numbers(raw, source) for raw in taken])
     weights = _numbers(raws[special["weight"]], source) if "weight" in special else None

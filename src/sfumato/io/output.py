@@ -353,9 +353,7 @@ def rename_new(source: Path, target: Path) -> None:
 
 
 def _keep_under_free_name(source: Path, target: Path, number: int) -> Path:
-    """Rename ``source`` to the first free name of ``target`` (for 0), ``target.1``, ``target.2``,
-    ...
-    """
+    """Rename ``source`` to the first free name of ``target``, ``target.1``, ``target.2``, ..."""
     while True:
         kept = target.with_name(f"{target.name}.{number}") if number else target
         try:
@@ -368,9 +366,8 @@ def _keep_under_free_name(source: Path, target: Path, number: int) -> Path:
 
 
 def exchange(source: Path, target: Path) -> Path:
-    """Swap ``source`` and ``target``; returns the path of the old ``target``.
-
-    Raises FileNotFoundError if ``target`` is gone, FileExistsError if another file took its name.
+    """Swap ``source`` and ``target``; the path of the old ``target``. Raises FileNotFoundError if
+    it is gone, FileExistsError if another file took its name.
     """
     if _renameat2(source, target, _EXCHANGE):
         return source

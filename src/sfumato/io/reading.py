@@ -12,7 +12,6 @@ import stat
 import sys
 import tempfile
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -58,9 +57,7 @@ class Roles(NamedTuple):
 
 
 class Table(NamedTuple):
-    """The data of a file: numbers (n, p), dense or sparse, or codes of labels (n, m), -1 for none,
-    with ids, weights and classes.
-    """
+    """The data of a file: numbers (n, p), or codes of labels (n, m), -1 for none."""
 
     values: Any
     columns: list[str]
@@ -142,14 +139,11 @@ def listed(names: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 
 def with_ids(roles: Roles, columns: Sequence[str], texts: Sequence[bool]) -> Roles:
-    """Roles with the default id column, and without columns that a new table lacks.
+    """Roles with the default id column: that of the fitted objects, the index saved by pandas, or
+    the first column if it is text while others are numbers, has no title, or is called "id".
 
-    Columns that a fitted model knows but the table lacks count as missing, if the table has more
-    than half of them; with fewer, it is probably the wrong table. ``texts`` says which columns hold
-    text.
-
-    The id column is the one used for the fitted objects, the index saved by pandas, or the first
-    column if it is text while others are numbers, has no title, or is called "id".
+    Columns that a fitted model knows but the table lacks count as missing, unless they are half of
+    them: then it is probably the wrong table. ``texts`` says which columns hold text.
     """
     names = roles.keep or ()
     there = tuple(name for name in names if name in columns)
@@ -215,11 +209,8 @@ def kind_of(path: Path) -> str:
     with path.open("rb") as file:
         start = file.read(64)
     if start[:2] == b"\x1f\x8b":
-        try:
-            with gzip.open(path) as file:
-                start = file.read(16)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{plain(path.name)} is not a whole gzip file") from error
+        with gzip.open(path) as file:
+            start = file.read(16)
         return "matrix-market" if start.startswith(b"%%MatrixMarket") else "text"
     signatures = {
         b"\x93NUMPY": "npy",
@@ -310,6 +301,7 @@ def version(path: Path) -> tuple[int, int, int]:
 
 
 def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | None) -> Table:
+    kind = "gzip"  # the only one that must be read to be known
     try:
         before = path.stat()
         if not stat.S_ISREG(before.st_mode):
@@ -318,7 +310,8 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
             )
         if before.st_size == 0:
             raise InputError(f"{source} is empty: there is no table in it")
-        begun, kind = version(path), kind_of(path)
+        begun = version(path)
+        kind = kind_of(path)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         table = _by_kind(kind, path, source, roles, report)._replace(kind=kind, digest=digest)
@@ -333,14 +326,13 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
         raise InputError(f"{source} may not be read by you: check its permissions") from error
     except (InputError, MemoryError, ImportError):
         raise
-    except OSError as error:
-        reason = plain(error.strerror or error, 100)
-        raise InputError(f"{source} cannot be read: {reason}") from error
-    except Exception as error:  # readers raise many kinds of errors on unexpected files
+    except Exception as error:  # readers raise many kinds of errors on damaged files
         if "\0" in str(path):
             raise InputError(f"no file called {plain(path, 200)}") from error
-        what = f"{type(error).__name__} {plain(error, 80)}"
-        raise InputError(f"{source} is damaged, or not what it seems to be: {what}") from error
+        if isinstance(error, OSError) and error.strerror:
+            raise InputError(f"{source} cannot be read: {plain(error.strerror, 100)}") from error
+        what = plain((str(error) or type(error).__name__).splitlines()[0], 100)
+        raise InputError(f"{source} is not a whole {kind} file: {what}") from error
 
 
 def _by_kind(

@@ -111,10 +111,9 @@ def load(path: Path) -> Any:
 class Checkpoint:
     """Saves the loops of one fit (see ``engine.loop.checkpoints``) to a file.
 
-    ``task`` describes the model and the data; a checkpoint of another task is refused. The file is
-    written every ``every`` seconds, or less often if writing would take more than a tenth of the
-    time. ``token`` marks the files of this run, and ``warn`` is called with the reason if writing
-    fails.
+    A checkpoint of another ``task`` (model and data) is refused. It is written every ``every``
+    seconds, or in at most a tenth of the time. ``token`` marks the files of this run, and ``warn``
+    is called with the reason if writing fails.
     """
 
     def __init__(

@@ -168,10 +168,7 @@ def measure(
 def comparison(
     formula: Callable[[Side, Side, np.ndarray | None], float],
 ) -> Callable[..., float | Estimate]:
-    """A public measure of agreement, made from a formula of two sides and weights.
-
-    Its docstring is that of the formula, with the shared parameters before the example.
-    """
+    """A public measure of agreement, made from a formula and its docstring."""
 
     @wraps(formula, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
     def agreement(
@@ -212,7 +209,7 @@ def bootstrap_weights(
 
 class Pairs(NamedTuple):
     """Expected numbers of pairs that are together in neither clustering, only in the tested one,
-    only in the reference, in both; then the sum of p(1-p) + q(1-q).
+    only in the reference, in both; and the sum of p(1-p) + q(1-q).
     """
 
     tn: float
@@ -383,11 +380,9 @@ def _information(table: Any) -> tuple[float, float, float]:
 
 
 def _expected(table: np.ndarray, left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Expected mutual information when one side is shuffled.
-
-    Exact (hypergeometric) for labels with whole weights, otherwise to second order in the
-    deviations of the table, whose variances under shuffling are known: sum_rs S_r S_s / ((n - 1) 2
-    a_r b_s), S_r = sum_i w_i (u_ir - mean)^2.
+    """Expected mutual information when one side is shuffled: exact for labels with whole weights,
+    otherwise to second order, sum_rs S_r S_s / ((n - 1) 2 a_r b_s) with S_r = sum_i w_i (u_ir -
+    mean)^2.
     """
     counts = sp.csr_matrix(table) if is_hard(left) and is_hard(right) else None
     if counts is not None and np.array_equal(counts.data, np.rint(counts.data)):

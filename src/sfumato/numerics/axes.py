@@ -38,8 +38,7 @@ MOST_FEATURES = 1000  # largest number of features for objects with missing valu
 
 class Axes(NamedTuple):
     """Coordinates: ``shift`` (p,), or None for sparse features; ``projection`` (p, q) with
-    ``offset`` (q,); ``near`` (q, q); ``background``, the Gaussian that fills in missing values, if
-    any.
+    ``offset`` (q,); ``near`` (q, q); and the Gaussian that fills in missing values, if any.
     """
 
     shift: np.ndarray | None
@@ -83,10 +82,8 @@ def by_radius(Y: np.ndarray) -> np.ndarray:
 
 
 def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
-    """Axes of a sample ``X`` (s, p) of objects, dense or sparse.
-
-    Means and covariances use the weights; principal axes of sparse objects and near neighbours do
-    not. With at most sqrt(s)/2 axes, each of sqrt(s) components has two objects for every axis.
+    """Axes of a sample ``X`` (s, p) of objects, dense or sparse. With at most sqrt(s)/2 axes, each
+    of sqrt(s) components has two objects for every axis.
     """
     n_axes = min(n_axes, max(2, isqrt(X.shape[0]) // 2))
     if sp.issparse(X):
@@ -203,8 +200,8 @@ def _whitening(scores: np.ndarray) -> np.ndarray:
 
 
 def _near(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Axes (q, q) of the scatter of differences between near neighbours (five each, for 600
-    objects), and A (q, q) that makes this scatter round in the coordinates Y A.
+    """Axes (q, q) of the scatter of differences between near neighbours, and A (q, q) that makes it
+    round in the coordinates Y A.
     """
     n, d = Y.shape
     A = turn = np.eye(d)

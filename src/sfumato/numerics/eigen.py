@@ -61,12 +61,12 @@ class Spectrum(NamedTuple):
 def leading_eigenvectors(
     A: Any, k: int, *, tol: float | None = None, max_products: int = 4000, start: Any = None
 ) -> Spectrum:
-    """Eigenvectors of the ``k`` largest eigenvalues of any symmetric operator.
+    """Eigenvectors of the ``k`` largest eigenvalues of a symmetric operator with a norm of about
+    one.
 
-    Vectors have length one, and their largest entry is positive. ``A`` has a norm of about one,
-    since ``tol``, the largest residual |A v - lambda v|, is absolute: 1e-8 by default (float32:
-    2e-5). ``max_products`` limits the passes over A. ``start`` (n, p) are p > k independent columns
-    close to the eigenvectors, used instead of the Krylov space.
+    They have length one, and their largest entry is positive. ``tol`` is the largest residual |A v
+    - lambda v|, 1e-8 by default (float32: 2e-5). ``start`` (n, p) are p > k independent columns
+    close to them, used instead of the Krylov space.
     """
     n, dtype = A.shape[0], dtype_of(A)
     tol = (2e-5 if dtype == np.float32 else 1e-8) if tol is None else tol
@@ -99,9 +99,8 @@ def _depth(p: int, n: int, sparse: bool) -> int:
 def _converge(
     A: Any, k: int, dtype: Any, tol: float, max_products: int, start: Any
 ) -> tuple[Any, Any, Any]:
-    """Ritz values, vectors and residuals, from alternating filters and Rayleigh-Ritz steps.
-
-    Residuals are None if there is no gap to converge, so that LAPACK is cheaper.
+    """Ritz values, vectors and residuals, from alternating filters and Rayleigh-Ritz steps; no
+    residuals if LAPACK is cheaper.
     """
     n, p, depth = A.shape[0], k + EXTRA, 1
     # LAPACK takes 4 n^3 / 3 operations, half of them with vectors, which take three times as long.
@@ -148,9 +147,8 @@ def _largest(A: Any) -> float:
 
 
 def _narrow(A: Any) -> bool:
-    """Whether neighbours are as close as on a one- or two-dimensional graph.
-
-    Triangular factors then cost less than a hundred products; their size is not known in advance.
+    """Whether neighbours are as close as on a one- or two-dimensional graph, so that triangular
+    factors cost less than a hundred products.
     """
     n = A.shape[0]
     rows = np.repeat(np.arange(n, dtype=A.indices.dtype), np.diff(A.indptr))
@@ -259,10 +257,8 @@ def _canonical(V: Any) -> Any:
 
 
 def waited(function: Callable[..., T], *arguments: Any) -> T:
-    """``function(*arguments)``, run in a separate thread so that Ctrl-C takes effect at once.
-
-    The call continues in its thread until it ends. The function must release the GIL, as NumPy's
-    linear algebra does.
+    """``function(*arguments)``, run in a separate thread so that Ctrl-C takes effect at once. The
+    call goes on in its thread; it must release the GIL, as NumPy's linear algebra does.
     """
     if threading.current_thread() is not threading.main_thread():
         return function(*arguments)

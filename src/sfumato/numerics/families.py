@@ -96,10 +96,10 @@ def covariances(
     """Maximum-likelihood covariances (k, d, d), (k, d) or (k,), depending on the family.
 
     ``scatter`` (k, d, d) are weighted sums of squares about the means (or their ``reduced`` form),
-    and ``mass`` (k,) sums of responsibilities. Iterative families (VEI, VEE, VEV, EVE, VVE) start
-    at ``previous``, shaped like the result, and take at most ``n_steps`` steps; every step improves
-    the criterion, so a few are enough inside EM. ``floor`` is the smallest variance in any
-    direction. All arrays may have further leading axes for several separate mixtures.
+    ``mass`` (k,) sums of responsibilities. Iterative families (VEI, VEE, VEV, EVE, VVE) start at
+    ``previous``; every step improves the criterion, so a few are enough inside EM. ``floor`` is the
+    smallest variance in any direction. All arrays may have further leading axes for separate
+    mixtures.
     """
     if scatter.ndim == mass.ndim + 2:
         scatter = reduced(scatter, family)

@@ -52,9 +52,8 @@ class Table(NamedTuple):
     """Labels of n objects in m partitions.
 
     ``codes`` (n, m) use the smallest integer dtype; ``offsets`` (m + 1,) are the first columns of
-    each partition; ``column_weight`` (columns,) is 0 in the columns of unseen objects; ``coverage``
-    (n,) is the weight of the partitions that saw each object; ``mass`` (n,) are the weights of the
-    objects (None if all are one): a mass of v counts as v copies.
+    each partition; ``column_weight`` (columns,) is 0 for unseen objects; ``coverage`` (n,) is the
+    weight of the partitions that saw each object; a ``mass`` (n,) of v counts as v copies.
     """
 
     codes: np.ndarray
@@ -270,11 +269,10 @@ def spectrum(
 ) -> tuple[Spectrum, np.ndarray]:
     """Leading eigenpairs of D^-1/2 C0 D^-1/2, and D^-1/2.
 
-    C0 is C without its diagonal, plus (``regularization`` + SMALLEST_REGULARIZATION) / n: that an
-    object is together with itself is no evidence, and would turn every isolated object into a
-    cluster. If there are more than k groups that no partition joins, the vectors indicate the k
-    largest. ``start`` (n, k) are vectors close to the solution. With weights v of the objects, the
-    matrix is V^1/2 D^-1/2 C0 D^-1/2 V^1/2, and n is their sum.
+    C0 is C without its diagonal (which would turn every isolated object into a cluster), plus
+    (``regularization`` + SMALLEST_REGULARIZATION) / n. If there are more than k groups that no
+    partition joins, the vectors indicate the k largest. ``start`` (n, k) are vectors close to the
+    solution. With weights v, the matrix is V^1/2 D^-1/2 C0 D^-1/2 V^1/2, and n is their sum.
     """
     n, n_columns = table.codes.shape[0], int(table.offsets[-1])
     degree, together = degrees(table), regularization + SMALLEST_REGULARIZATION
@@ -327,10 +325,9 @@ def degrees(table: Table) -> np.ndarray:
 def regularization(table: Table, plain: Spectrum) -> float:
     """Similarity to add for every object: a small share of the mean degree, times 1 - l.
 
-    Without it, a few objects that coarse partitions isolate become clusters (Qin and Rohe 2013 add
-    the whole mean degree, which hides small clusters). l, the first eigenvalue left out, is close
-    to 1 if clusters are long chains of short steps; similarities across clusters must then stay
-    small. Clusters that no partition joins need no regularization.
+    Without it, a few objects that coarse partitions isolate become clusters (Qin and Rohe 2013).
+    The first eigenvalue left out, l, is close to 1 if clusters are long chains; similarities across
+    clusters must then stay small. Clusters that no partition joins need none.
     """
     inside = 1.0 if _is_apart(plain.values[-1]) else min(max(plain.following, 0.0), 1.0)
     mean = float(np.average(degrees(table), weights=table.mass))
@@ -370,9 +367,8 @@ def _operator(n: int, product: Callable[[np.ndarray], np.ndarray]) -> LinearOper
 
 
 def chance_level(table: Table) -> float:
-    """Expected second eigenvalue of independent partitions, (1 + sqrt(d / n))^2 / m.
-
-    d is the number of clusters minus one, summed over partitions (Marchenko and Pastur 1967).
+    """Expected second eigenvalue of independent partitions, (1 + sqrt(d / n))^2 / m, with d
+    clusters minus m (Marchenko and Pastur 1967).
     """
     mass = np.ones(len(table.codes)) if table.mass is None else table.mass
     share = (mass @ table.coverage) / max(table.total * table.weights.sum(), np.finfo(float).tiny)

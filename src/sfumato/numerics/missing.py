@@ -58,8 +58,8 @@ class Patterns(NamedTuple):
 class Marginal(NamedTuple):
     """A normal distribution evaluated at rows (b, d) with missing values.
 
-    ``P`` (p, d, d) are the precisions of the patterns, ``V`` (b, d) is P (x - mu). Of the observed
-    values of each row: their number, log det P (``level``) and the squared distance to the mean.
+    ``P`` (p, d, d) are the precisions of the patterns, ``V`` (b, d) is P (x - mu), ``level`` log
+    det P and ``distance`` the squared distance of the observed values to the mean.
     """
 
     mean: np.ndarray
@@ -135,9 +135,8 @@ class Independent(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """The unknown part of coordinates y (n, q): y = E[y] + F't with a standard normal t.
-
-    ``pattern`` (n,) is -1 for complete objects; ``spreads`` (P, r, q) holds F of each pattern.
+    """The unknown part of coordinates, y = E[y] + F't with a standard normal t: the ``pattern``
+    (n,) of objects, -1 for complete ones, and F (P, r, q) of each pattern.
     """
 
     pattern: np.ndarray
@@ -156,8 +155,8 @@ class Background(NamedTuple):
     covariance: np.ndarray
 
     def complete(self, centred: np.ndarray, projection: np.ndarray) -> tuple[np.ndarray, Missing]:
-        """Centred objects (n, p) with missing values (NaN) replaced by expectations, and the
-        unknown part of their coordinates under ``projection`` (p, q).
+        """Centred objects (n, p) with expectations for missing values (NaN), and the unknown part
+        of their coordinates under ``projection`` (p, q).
         """
         missing = np.isnan(centred)
         inverse, P = _precision(self.covariance), self.unit[:, None] * projection
@@ -197,9 +196,7 @@ def _by_number(missing: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def _expected(
     centred: np.ndarray, hidden: np.ndarray, inverse: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Expected values (b, h) and covariances (b, h, h) of missing ``hidden`` (b, h), which are 0
-    here.
-    """
+    """Expected values (b, h) and covariances (b, h, h) of missing ``hidden`` (b, h), 0 here."""
     covariances = np.linalg.inv(inverse[hidden[:, :, None], hidden[:, None, :]])
     pulls = np.take_along_axis(centred @ inverse, hidden, axis=1)
     return -(covariances @ pulls[:, :, None])[:, :, 0], covariances
@@ -207,8 +204,7 @@ def _expected(
 
 def one_gaussian(X: np.ndarray, weights: Weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean (p,), units (p,) and covariance (p, p) in these units of the maximum-likelihood Gaussian
-    for objects (n, p) with missing values (NaN), by EM. A unit is the spread of the observed
-    values, or one.
+    for objects (n, p) with missing values, by EM.
     """
     missing = np.isnan(X)
     own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)

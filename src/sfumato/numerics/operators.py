@@ -203,10 +203,7 @@ def positive_degrees(W: Similarity, weights: Weights, name: str) -> Any:
 
 
 def normalized_operator(W: Similarity, degree: Any = None, weights: Weights = None) -> Scaled:
-    """D^-1/2 W D^-1/2; with weights v, (V/D)^1/2 W (V/D)^1/2.
-
-    An object without any similarity keeps a row of zeros.
-    """
+    """D^-1/2 W D^-1/2; with weights v, (V/D)^1/2 W (V/D)^1/2. Isolated rows stay zero."""
     degree = degrees(W, weights) if degree is None else degree
     xp = namespace(degree)
     positive = degree > 0
@@ -218,10 +215,8 @@ def normalized_operator(W: Similarity, degree: Any = None, weights: Weights = No
 
 
 def as_dense(W: Any) -> Any:
-    """The explicit matrix of anything that multiplies.
-
-    If ``toarray`` of an operator gives more than its products, such as unknown entries,
-    ``toarray_is_product`` is False.
+    """The explicit matrix of anything that multiplies. An operator whose ``toarray`` gives more
+    than its products, such as unknown entries, has ``toarray_is_product`` False.
     """
     if isinstance(W, np.ndarray) or not is_numpy(W):
         return W

@@ -56,11 +56,8 @@ def sorted_sample(
     features: Callable[[Any], Any] | None = None,
     key: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray | None]]:
-    """Features (m, d), weights (m,) and further columns of the objects that a start uses.
-
-    There are at most ``size`` of them, in float64. They are sorted by ``key`` of the features or by
-    the features themselves, so that the order of the rows does not matter; ``features`` computes
-    them from a block.
+    """Features (m, d) in float64, weights (m,) and further columns of at most ``size`` objects,
+    sorted by ``key`` of the features or by the features themselves, which ``features`` computes.
     """
     few = rows if rows.shape[0] <= size else rows.sample(size, rng)
     made = few.map(lambda block, *_: block if features is None else features(block))
@@ -106,9 +103,8 @@ def nearest(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
 def kmeans_plus_plus(
     X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator, *, cap: float = np.inf
 ) -> np.ndarray:
-    """``k`` objects as centers (k, d), distinct as long as there are enough distinct objects.
-
-    Squared distances are clipped at ``cap``, so that outliers are not drawn more often than others.
+    """``k`` objects as centers (k, d), distinct if possible; squared distances are clipped at
+    ``cap``.
     """
     # As many candidates for each center as in scikit-learn.
     n_trials = 2 + int(np.log(k))
@@ -146,10 +142,8 @@ def cut(tree: np.ndarray, n_clusters: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Sample of objects (n, d) for starts: complete and sorted, with weights (n,).
-
-    ``spaces`` are coordinates that k-means uses in turn, ``nested`` those of the agglomeration, if
-    any. ``bulk`` (n,) are the objects of every second start.
+    """Complete, sorted objects (n, d) with weights (n,), for starts: in ``spaces`` by k-means in
+    turn, in ``nested`` by agglomeration. Every second start sees only the ``bulk`` (n,).
     """
 
     X: np.ndarray
@@ -165,8 +159,8 @@ class Sample:
         return unit(self.weights)
 
     def groups(self, k: int, n_starts: int, seed: int, *, nested: bool = True) -> np.ndarray:
-        """Weighted groups (starts, k, n), determined by ``k`` and the seed: first those of the
-        tree, then by k-means in all spaces; without ``nested``, only k-means in the first space.
+        """Weighted groups (starts, k, n): first those of the tree, then by k-means in all spaces;
+        without ``nested``, only k-means in the first space.
         """
         turns = range(n_starts if k > 1 else 1)
         labels = [self._partition(k, turn, seed, nested) for turn in turns]
@@ -238,7 +232,7 @@ class Hierarchy:
 
 def _only_traces(Z: np.ndarray, weights: np.ndarray, farthest: float) -> bool:
     """Whether determinants are negligible; ``farthest`` is the largest squared distance to the
-    center.
+    mean.
     """
     n, d = Z.shape
     if n <= d:
@@ -268,8 +262,8 @@ def _half_white(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def feature_sample(
     X: Array, weights: Weights, coordinates: Coordinates, *, missing: bool, trimmed: bool = False
 ) -> Sample:
-    """Sample of complete, standardised objects, with k-means in three kinds of coordinates. If
-    ``trimmed``, outliers do not start as separate clusters.
+    """Sample of complete, standardised objects for starts. If ``trimmed``, outliers do not start as
+    separate clusters.
     """
     feature = coordinates.unmixed()
     rows = Rows(X, weights, view=feature.inner)

@@ -19,10 +19,8 @@ from .shelf import Loaded, Outcome, ResultTable, Shelf, included, mean_and_devia
 
 
 def simulated_vehicle(random_state: int = 0, n: int = 846) -> tuple[np.ndarray, np.ndarray]:
-    """Four classes of two silhouettes each, in 18 correlated features, five of them informative.
-
-    It has as many objects, features and classes as the Statlog vehicle data. Three factors
-    unrelated to the class carry most of the variance.
+    """Four classes of two silhouettes each, five of 18 correlated features informative: as many as
+    the Statlog vehicle data. Three factors unrelated to the class carry most of the variance.
     """
     rng = np.random.default_rng(random_state)
     relevant = np.arange(18) < 5

@@ -132,8 +132,8 @@ class Shelf:
         return path if path is not None and path.exists() else None
 
     def own(self) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
-        """Name, kind, numbers and labels of every NAME-similarity.csv or NAME-features.csv that has
-        a NAME-labels.csv (no headers, one object per row). S100 is read separately.
+        """Name, kind, numbers and labels of every NAME-similarity.csv or NAME-features.csv with a
+        NAME-labels.csv (no headers, one object per row), besides S100.
         """
         for kind in ("similarity", "features"):
             for path in sorted(self.folder.glob(f"*-{kind}.csv")) if self.folder else ():

@@ -108,11 +108,8 @@ class AutomaticClusters:
 
 
 class AutomaticSimilarity(AutomaticClusters):
-    """A model of a similarity whose ``n_clusters`` may be "auto": the number with the largest
-    score.
-
-    All scores come from one spectrum (``engine.numbers``). If none is above that of noise, the
-    answer is one cluster.
+    """A model of a similarity whose ``n_clusters`` may be "auto": the number with the largest score
+    of one spectrum, or one if none is above that of noise.
     """
 
     own_criteria: ClassVar[tuple[str, ...]] = ("penalized-eigengap",)

@@ -193,10 +193,8 @@ def _chosen_by_itself(
     max_clusters: int | None,
     criterion: object,
 ) -> Choice | None:
-    """The choice made by the estimator's own criterion; None if it has none, or not this one.
-
-    The search is that of the estimator, so that the answer is the same as with "auto". Mixtures use
-    an information criterion; models of similarities and the consensus use a spectrum.
+    """The choice made by the search of the estimator itself, as with "auto"; None if it has no
+    criterion, or not this one.
     """
     if getattr(estimator, "chooses_n_clusters", None) == "always":
         return _inferred(estimator, data, sizes, criterion)
@@ -263,8 +261,7 @@ def _usual(estimator: Estimator, data: Evidence) -> str:
 
 def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
     """Whether to try more clusters: the best number is near the largest, or the largest still
-    splits clusters or separates more groups. A number too small for the groups cuts them and is
-    rarely supported.
+    splits clusters or separates more groups.
     """
     best, largest = _ranked(table, name)[0], table[-1].n_clusters
     if best >= TUNING.near * largest:
@@ -334,10 +331,8 @@ def _ranked(table: list[Candidate], name: str) -> list[int]:
 
 def _with_probabilities(table: list[Candidate], name: str) -> tuple[Candidate, ...]:
     """The table with probabilities: normalised scores where they are comparable, else the share of
-    splits in which a candidate wins.
-
-    For the structure test, p divided by the largest accepted p value serves as the probability that
-    these clusters do not exist.
+    splits in which a candidate wins. For the structure test, p divided by the largest accepted p is
+    the probability that these clusters do not exist.
     """
     scores = np.array([row.score for row in table])
     if name in INFORMATION:

@@ -110,10 +110,9 @@ def fit_temperature(
 
 
 class Reliability(NamedTuple):
-    """A row of a calibration report, averaged over draws.
-
-    ``confidence`` is the mean largest membership and should equal ``accuracy``; ``distance`` is the
-    distance to the true posterior, ``calibration_error`` the error of the co-occurrences.
+    """A row of a calibration report, averaged over draws. ``confidence``, the mean largest
+    membership, should equal ``accuracy``; ``distance`` is that to the true posterior,
+    ``calibration_error`` the error of the co-occurrences.
     """
 
     model: str

@@ -179,9 +179,8 @@ def _tolerance(W: Similarity) -> float:
 def _scale(
     W: Similarity, tol: float, max_iter: int, weights: np.ndarray | None
 ) -> DoublyStochastic:
-    """The scaled similarity: fixed-point steps while they contract, Newton steps if they stall.
-
-    With weights v, the solution is x = z / v with z_i (W z)_i = v_i.
+    """Fixed-point steps while they contract, Newton steps if they stall. With weights v, the
+    solution is x = z / v with z_i (W z)_i = v_i.
     """
     degree = degrees(W, weights)
     xp = namespace(degree)

@@ -160,8 +160,8 @@ def _refuse_lonely(W: np.ndarray, rows: np.ndarray, others: str) -> None:
 
 
 def _nested(guided: list[np.ndarray], objective: Objective) -> list[np.ndarray]:
-    """The two best starts among those with only the 1, 2, 4, ... features of largest scale: a
-    descent from all features often ends before the scales of irrelevant ones vanish.
+    """The two best starts among those with only the 1, 2, 4, ... features of largest scale:
+    descents from all features often end before irrelevant scales vanish.
     """
     candidates = []
     for scales in guided:
@@ -340,8 +340,8 @@ Cost = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
 def _embedded(
     W: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-    """Degrees d, the leading eigenvectors E (n, k) of A = D^-1/2 W D^-1/2, and a function that
-    turns dJ/dP for the projection P = E E' into dJ/dW (including the dependence of A on d).
+    """Degrees, the leading eigenvectors E (n, k) of A = D^-1/2 W D^-1/2, and a function that turns
+    dJ/dP for the projection P = E E' into dJ/dW.
     """
     degree = W.sum(axis=1)
     s = degree**-0.5
@@ -373,8 +373,7 @@ def spectral_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]
 
 
 def neighbor_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """Chance that a random step along W leaves its cluster, and its gradient. It is smooth, so its
-    minima are starts for descents of the spectral cost."""
+    """Smooth chance that a random step along W leaves its cluster, and its gradient, for starts."""
     W = W - np.diag(W.diagonal())
     same = labels[:, None] == labels
     degree = W.sum(axis=1) + 1e-300

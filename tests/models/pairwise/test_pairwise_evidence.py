@@ -242,8 +242,8 @@ def test_what_is_kept_does_not_change_with_the_users_data(model, blobs):
 
 
 @MODELS
-@pytest.mark.parametrize("unit", [1e300, 1e-300])
-def test_similarities_of_any_size_are_rescaled(model, unit, rng):
+@pytest.mark.parametrize("unit", [1e100, 1e-100])
+def test_the_size_of_similarities_does_not_matter(model, unit, rng):
     W, _ = blocks(rng)
     given = model(3, similarity="precomputed", random_state=0)
     expected = given.fit(W / W.max()).memberships_

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from ...array.arrays import native
 from ...array.rows import _controller, in_threads
 from ...array.types import Array, ArrayLike, Estimator, Weights
-from ...array.validation import InputSize, as_generator, check_number, refuse_subnormal, require
+from ...array.validation import InputSize, as_generator, check_number, require
 from ...array.warn import warn
 from ...data.features import check_features, refuse_tensors
 from ...engine import loop
@@ -143,7 +143,6 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._check_memory(X)
         refuse_tensors(self, X)
         given = check_features(self, X, reset=True)
-        refuse_subnormal(given, "X")
         objects = distinct_rows(given, object_weights(sample_weight, given))
         # Partitions do not depend on the origin, but rounding errors do.
         self._origin: Any = 0 if sp.issparse(given) else given.mean(axis=0, dtype=np.float64)

@@ -24,7 +24,6 @@ from ...array.validation import (
     check_n_clusters,
     check_number,
     check_numbers,
-    refuse_subnormal,
 )
 from ...array.warn import warn
 from ...data.features import check_observed, without_empty
@@ -213,7 +212,6 @@ class EvidenceAccumulation(FittedConsensus):
         elif self._takes_soft_evidence():
             self._check_memory(X)
             X = check_observed(self, X, reset=True)
-            refuse_subnormal(X, "X")
             ensemble: Any = self.ensemble
             weights = kinds.check_member_weights(partition_weight, ensemble)
             mass = without_empty(X, object_weights(sample_weight, X))

@@ -23,7 +23,7 @@ from sklearn.utils.validation import _check_feature_names, has_fit_parameter
 
 from ...array.labels import check_labelings
 from ...array.types import ArrayLike, Estimator
-from ...array.validation import check_n_clusters, refuse_subnormal
+from ...array.validation import check_n_clusters
 from ...array.warn import EvidenceWarning, warn
 from ...data.features import check_features, refuse_tensors
 from ...engine.mixture import GROWTH
@@ -147,7 +147,6 @@ def accumulate(
         return C, np.dtype(np.float64), objects_of(C.table.codes, weights, most + 1)
     refuse_tensors(model, X)
     X = check_features(model, X, reset=True)
-    refuse_subnormal(X, "X")
     weights = object_weights(sample_weight, X)
     objects = objects_of(X, weights, model.n_clusters)
     if isinstance(model.n_clusters, Integral):

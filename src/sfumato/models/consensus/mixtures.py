@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
 from ...array.rows import Rows, in_threads
 from ...array.types import Array, ArrayLike, Estimator, Weights
-from ...array.validation import as_generator, check_number, refuse_subnormal
+from ...array.validation import as_generator, check_number
 from ...array.warn import warn
 from ...data.features import check_observed, without_empty
 from ...engine import loop
@@ -135,7 +135,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         for name in ("n_members", "n_axes", "max_objects"):
             check_number(getattr(self, name), name, low=1, integer=True)
         X = check_observed(self, X, reset=True)
-        refuse_subnormal(X, "X")
         rng = as_generator(self.random_state)
         weights = without_empty(X, object_weights(sample_weight, X))
         points, mass = distinct_sample(X, self.max_objects, rng, weights)
