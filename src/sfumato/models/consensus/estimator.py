@@ -69,9 +69,8 @@ class EvidenceAccumulation(FittedConsensus):
         ``"coassociation-itakura-saito"``: Bernoulli likelihood or one of these divergences in place
         of squares, with the explicit matrix, for a few thousand objects. ``"single"``,
         ``"average"``, ``"complete"``: linkage on 1 - co-association. ``"cspa"``, ``"hgpa"``,
-        ``"mcla"``, ``"hbgf"``: the graph and
-        hypergraph cuts of Strehl and Ghosh (2002) and of Fern and Brodley (2004), as normalised
-        cuts, for comparison. Or any estimator that takes a similarity.
+        ``"mcla"``, ``"hbgf"``: the graph and hypergraph cuts of Strehl and Ghosh (2002) and of Fern
+        and Brodley (2004), as normalised cuts. Or any estimator that takes a similarity.
     max_clusters : int
         Largest number of clusters that "auto" tries at first; up to four times this number, it
         tries those that the evidence suggests.

@@ -278,7 +278,7 @@ def _read(
 def _completed(
     table: tables.Table, candidates: Sequence[int], settings: Settings
 ) -> Iterator[tuple[int, float, np.ndarray]]:
-    """As ``_read``, if some pairs were never seen; these are filled in for each number."""
+    """What ``_read`` gives, but with pairs that were never seen filled in for each number."""
     for k in candidates:
         if k <= np.count_nonzero(table.coverage):  # no more clusters than objects with a label
             found = solve("cluster-kernel", table, k, settings._replace(n_init=1))
