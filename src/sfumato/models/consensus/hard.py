@@ -258,7 +258,7 @@ def _scores(
 def _read(
     table: tables.Table, candidates: Sequence[int]
 ) -> Iterator[tuple[int, float, np.ndarray]]:
-    """Every number of clusters with a gap, the eigengap of the normalised
+    """For each number of clusters with a gap: the number, the eigengap of the normalised
     co-association reduced by the misfit, and labels (n,).
     """
     spectrum, _ = tables.spectrum(table, min(candidates[-1], len(table.codes)))
