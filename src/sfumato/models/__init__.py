@@ -51,7 +51,7 @@ DirichletProcessMixture dirichlet_process.estimator dirichlet-process features,c
 DiscriminativeClustering discriminative.estimator discriminative features
     features with a known class: clusters that are most informative about it
 InformationMaximization discriminative.information information-maximization features
-    planes or curved borders through few objects; clusters of similar size
+    clusters of similar size, with borders where there are few objects
 InformationBottleneck bottleneck information-bottleneck counts
     a table of counts: clusters of rows that keep their information about columns
 """

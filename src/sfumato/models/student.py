@@ -105,7 +105,7 @@ class StudentMixture(AutomaticMixture, Mixture):
 
     @property
     def unit_free(self) -> bool:
-        """Whether units of features do not matter (they do with common axes or spheres)."""
+        """Whether the units of features do not matter to this covariance family."""
         return families.is_unit_free(self.covariance_type)
 
     def _check_parameters(self) -> None:

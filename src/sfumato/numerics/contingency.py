@@ -1,4 +1,4 @@
-"""Tables of (soft) counts: their probability (distributions integrated out), information."""
+"""Probability and information of tables of (soft) counts."""
 
 from __future__ import annotations
 

@@ -71,8 +71,8 @@ class EvidenceAccumulation(CooccurrenceIntervals):
         ``"coassociation-itakura-saito"``: Bernoulli likelihood or one of these divergences in place
         of squares, with the explicit matrix, for a few thousand objects. ``"single"``,
         ``"average"``, ``"complete"``: linkage on 1 - co-association. ``"cspa"``, ``"hgpa"``,
-        ``"mcla"``, ``"hbgf"``: published graph and hypergraph cuts, as normalised cuts, for
-        comparison. Or any estimator that takes a similarity.
+        ``"mcla"``, ``"hbgf"``: the graph and hypergraph cuts of Strehl and Ghosh (2002) and of Fern
+        and Brodley (2004), as normalised cuts. Or any estimator that takes a similarity.
     max_clusters : int
         Largest number that "auto" tries at first; up to four times as many if they are promising.
     n_resamples : int

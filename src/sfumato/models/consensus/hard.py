@@ -256,8 +256,9 @@ def _scores(
 def _read(
     table: tables.Table, candidates: Sequence[int]
 ) -> Iterator[tuple[int, float, np.ndarray]]:
-    """Every number of clusters with a gap, the eigengap of the normalised
-    co-association reduced by the misfit, and labels (n,)."""
+    """For each number of clusters with a gap: the number, the eigengap of the normalised
+    co-association reduced by the misfit, and labels (n,).
+    """
     spectrum, _ = tables.spectrum(table, min(candidates[-1], len(table.codes)))
     following = spectrum.following if np.isfinite(spectrum.following) else 0.0
     gaps = criteria.eigengap(np.append(spectrum.values, following))
@@ -275,7 +276,7 @@ def _read(
 def _completed(
     table: tables.Table, candidates: Sequence[int], settings: Settings
 ) -> Iterator[tuple[int, float, np.ndarray]]:
-    """As ``_read``, if some pairs were never seen; these are filled in for each number."""
+    """What ``_read`` gives, but with pairs that were never seen filled in for each number."""
     for k in candidates:
         if k <= np.count_nonzero(table.coverage):  # no more clusters than objects with a label
             found = solve("cluster-kernel", table, k, settings._replace(n_init=1))

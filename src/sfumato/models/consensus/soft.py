@@ -345,7 +345,7 @@ def fit_soft(evidence: Any, k: int, settings: Settings, rng: np.random.Generator
 
 
 def _most_agreeing(candidates: list[tuple[Candidate, np.ndarray]], mass: Weights) -> Candidate:
-    """The candidate with the smallest mean misfit to the other kinds, over its information."""
+    """The candidate whose mean misfit to the other kinds, divided by its information, is least."""
     if len(candidates) == 1:
         return candidates[0][0]
     root = 1.0 if mass is None else np.sqrt(mass)[:, None]

@@ -22,9 +22,9 @@ The published models are a loss between what the partitions say and u_i'u_j, by 
                        pair at all counts as half a pair
 
 N_ij partitions saw both objects, a share c_ij of them together; pairs that no partition saw drop
-out. The squared loss goes by sweeps over the table of labels, the other Bregman divergences
-(Banerjee et al. 2005) have the co-association matrix in hand, for a few thousand objects. Object
-after object: each row is a convex problem, whose steps never raise f.
+out. Sweeps update one row after another; each is a convex problem, whose steps never raise f. The
+squared loss needs only the table of labels, the other Bregman divergences (Banerjee et al. 2005)
+the co-association matrix, for a few thousand objects.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class ByDivergence:
         self.table, self.kind = table, list(DIVERGENCES).index(name)
         C, N = self._shares(table)
         np.fill_diagonal(N, 0.0)
-        # The start leaves out logarithms of 0.
+        # Positive, so that the first loss has no logarithm of 0.
         begin = [simplex.normalize(U + 0.01) for U in _starts(table, k, settings, start)]
         self.memberships, self.run = _descend(partial(sweep, C, N, name=name), begin, settings)
 

@@ -117,7 +117,7 @@ class InformationMaximization(AutomaticClusters, InductiveClusterer):
     coef_, intercept_ : arrays of shape (n_clusters, p) and (n_clusters,)
         Weights and constants in the units of the data; with ``kernel="linear"`` only.
     information_ : float
-        Between objects and clusters, in nats.
+        Information between objects and clusters, in nats.
     memberships_, labels_, n_clusters_, objective_, history_, n_iter_, converged_
         As in every estimator; the objective, the information minus the penalty, is maximised.
 

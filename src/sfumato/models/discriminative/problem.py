@@ -152,7 +152,7 @@ class Tuning(NamedTuple):
     steps: float = 0.6
     counts: float = 0.4
     means: float = 0.6
-    warm: float = 30.0  # number of batches that the first shares count as
+    warm: float = 30.0  # batches added to b in these rates, so that the first steps are not large
     passes: int = 8  # passes without progress that end a search; later ones take smaller steps
 
 
