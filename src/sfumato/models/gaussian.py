@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,17 +13,17 @@ from ..array.arrays import namespace, to_numpy
 from ..array.docs import documented
 from ..array.rows import Rows, has_missing
 from ..array.types import Array, ArrayLike, RandomState
-from ..array.validation import check_choice, check_number
-from ..components.gaussian import Gaussian, Measured, Start, State, check_start, read_start
+from ..array.validation import check_array, check_choice, check_number
+from ..components import gaussian as families
+from ..components.gaussian import Gaussian, Measured, Start, State
 from ..components.incomplete import check_errors
 from ..conjugate import NormalInverseWishart
-from ..conjugate.normal import LOG_2PI
+from ..conjugate.normal import LOG_2PI, positive_definite
 from ..data.constraints import Known
 from ..data.features import check_features, observed_only
 from ..engine.component import Component, Fit
 from ..engine.mixture import Mixture, posterior
 from ..engine.search import Objects, Plan, on_all
-from ..numerics import families
 from ..numerics.distances import measure
 from ..numerics.seeding import feature_sample
 from ..selection.automatic import AutomaticMixture
@@ -455,3 +455,51 @@ def average_over(
         members.append(Member(float(weights[i]), component, fit.run.state, columns))
         parts.append(U)
     return tuple(members), averaged(tuple(members), parts)
+
+
+def read_start(init: Any) -> Start | None:
+    """The start given by the user, or None; frozen parameters must have values."""
+    if init is None:
+        return None
+    if not isinstance(init, (Start, Mapping)):
+        raise TypeError(
+            "init must be Start(weights=, means=, covariances=, frozen=) or a dict of these, got "
+            f"{init!r}"
+        )
+    given = Start(**init) if isinstance(init, Mapping) else init
+    names = ("weights", "means", "covariances")
+    if not isinstance(given.frozen, (tuple, list, set, frozenset)) or any(
+        not isinstance(name, str) or name not in names for name in given.frozen
+    ):
+        raise ValueError(
+            f"init.frozen must be a tuple of names out of {', '.join(map(repr, names))}, got "
+            f"{given.frozen!r}"
+        )
+    for name in given.frozen:
+        if getattr(given, name) is None:
+            raise ValueError(
+                f"init.frozen={given.frozen!r} needs init.{name}: give the {name} to keep"
+            )
+    return None if all(value is None for value in given[:3]) else given
+
+
+def check_start(given: Start, covariance_type: str, k: int, d: int, *, noise: bool) -> Start:
+    """Starting values as finite arrays of the right shapes; weights sum to one."""
+    forms: dict[str, tuple[int, ...]] = {"tied": (d, d), "diag": (k, d), "spherical": (k,)}
+    shapes = (k + noise,), (k, d), forms.get(covariance_type, (k, d, d))
+    weights, means, covariances = (
+        None if value is None else check_array(value, f"init.{name}", shape)
+        for name, value, shape in zip(Start._fields, given, shapes, strict=False)
+    )
+    if weights is not None:
+        if weights.min() < 0 or weights.sum() <= 0:
+            raise ValueError(f"init.weights must be nonnegative with a positive sum, got {weights}")
+        weights = weights / weights.sum()
+    if covariances is not None:
+        if covariance_type not in ("diag", "spherical"):
+            covariances = positive_definite(covariances, "init.covariances")
+        elif covariances.min() <= 0:
+            raise ValueError(
+                f"init.covariances must be positive, got {covariances.min():g}: give variances"
+            )
+    return Start(weights, means, covariances, tuple(given.frozen))

@@ -47,6 +47,7 @@ from ...array.rows import Rows, in_threads, one_blas_thread
 from ...array.types import Array, ArrayLike, Estimator, Weights
 from ...array.validation import as_generator, check_number
 from ...array.warn import warn
+from ...components import gaussian as families
 from ...components.gaussian import Gaussian, Measured
 from ...data.features import check_observed, without_empty
 from ...engine import loop
@@ -54,7 +55,7 @@ from ...engine.component import Fit
 from ...engine.objects import distinct_sample, object_weights
 from ...engine.search import Objects, Plan, choose, fit_all
 from ...memberships import check_memberships
-from ...numerics import distances, families, seeding
+from ...numerics import distances, seeding
 from ...numerics.axes import Axes, by_radius, fit_axes
 from ...numerics.missing import Missing
 from .ensemble import Failure, fit_weighted, range_of, sound
