@@ -225,7 +225,6 @@ class SpectralClustering(AutomaticSimilarity, SimilarityClusterer):
         return max(1, self.eigenvalues_.shape[0] - 1)
 
     def _warn_if_arbitrary(self, spectrum: Spectrum) -> None:
-        """Warn if the eigenvectors do not determine n_clusters clusters."""
         n, k = spectrum.vectors.shape
         if not 1 < k < n:
             return

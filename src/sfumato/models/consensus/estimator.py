@@ -214,8 +214,10 @@ class EvidenceAccumulation(CooccurrenceIntervals):
         else:
             self._check_memory(X)
             self._fit_hard(X, (partition_weight, sample_weight), settings, rng)
+        self._linked = None
         try:
-            self._linked = fit_linked(self, X, links, settings, sample_weight)
+            if any(part is not None for part in links.values()):
+                self._linked = fit_linked(self, X, links, settings, sample_weight)
         except (ValueError, TypeError):
             self._forget()
             raise
@@ -246,7 +248,6 @@ class EvidenceAccumulation(CooccurrenceIntervals):
             self._publish_soft(Rows(X), soft.fit_soft(evidence, k, settings, rng), mass)
 
     def _searches(self) -> bool:
-        """Whether the number of clusters must be found."""
         return not isinstance(self.n_clusters, Integral)
 
     def _number(self, X: np.ndarray, evidence: Any, mass: Weights) -> int:

@@ -461,7 +461,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self
 
     def _fit_members(self, points: Array, rng: np.random.Generator, mass: Weights = None) -> None:
-        """Fit the given estimators."""
         check_members(self.members)
         n = points.shape[0]
         if more := sorted({type(each).__name__ for each in self.members if lowered(each, n)}):
@@ -472,7 +471,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.members_ = Members(self._sound(fitted))
 
     def _fit_stock(self, stock: Stock, axes: Axes, seeds: np.ndarray) -> None:
-        """Fit a mixture for each seed."""
         n = self._n_fitted(len(stock.Y))
         tasks = [(stock, n, self._range(n), int(seed)) for seed in seeds]
         results: list[Any] = []
@@ -519,7 +517,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return np.split(self.transform(X), self.members_.offsets[1:-1], axis=1)
 
     def _posteriors(self, block: Array) -> Any:
-        """Posteriors (K, b) of a block of objects."""
         if isinstance(self.members_, Members):
             here = is_numpy(block) or sp.issparse(block)
             columns = self.members_.columns(block if here else to_numpy(block)).T

@@ -209,7 +209,6 @@ class DirichletProcessMixture(Constrained):
     def _prepare(
         self, X: Any, sample_weight: ArrayLike | None, prior: Concentration, known: Known
     ) -> tuple[Rows, Any]:
-        """Rows with weights, and the component with its prior."""
         self._refuse_missing(X)
         weights = check_weights(sample_weight, X)
         priors.check_copies(weights)
@@ -344,7 +343,6 @@ class DirichletProcessMixture(Constrained):
         return correlated or kind in (NormalInverseGamma, BetaBinomial)
 
     def _refuse_missing(self, X: Any) -> None:
-        """Refuse missing values that the component does not support, and name others that do."""
         kind = self._kind()
         if kind in (NormalInverseGamma, BetaBinomial) or (self._missing and is_numpy(X)):
             return

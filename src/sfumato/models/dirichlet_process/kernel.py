@@ -397,7 +397,6 @@ class Ascent(NamedTuple):
         return update(self.component, sums, counts, current, self.prior)
 
     def _steps(self, state: State, max_iter: int) -> loop.Run:
-        """Coordinate ascent without merges."""
         process: Any = Process(self.component, self.prior, self.links is not None)
         rows, total = self.rows, weight_of(self.rows)
         if self.links is not None:
@@ -454,7 +453,6 @@ class Ascent(NamedTuple):
         return np.where([pair in apart for pair in pairs], np.inf, self.rows.sum(block)[0])
 
     def _apart(self, state: State) -> set[tuple[int, int]]:
-        """Pairs of clusters that links keep apart."""
         if self.links is None:
             return set()
         links = self.links.links

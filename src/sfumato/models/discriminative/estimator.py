@@ -271,7 +271,6 @@ class DiscriminativeClustering(Clusterer):
     def _warn_if_chance(
         self, problem: Problem, P: Array, weights: Array, rng: np.random.Generator
     ) -> None:
-        """Warn if a fit to shuffled classes is nearly as good."""
         gain = self.voronoi_log_posterior_ - _one_cluster(problem)
         chance = -np.inf
         evident = gain >= TUNING.evident * self.cluster_centers_.size

@@ -445,7 +445,6 @@ class PairwiseProbabilisticClustering(
         self.bic_ = float(-2.0 * self.log_likelihood_ + free * np.log(pairs))
 
     def _warn_if_noise(self, problem: kernel.Problem, objective: float) -> None:
-        """Warn if k clusters explain no more of W beyond its mean than of noise."""
         explained, noise = kernel.explained(problem, objective, self.n_clusters)
         norm = problem.square
         asked = problem.scale is None and 1 < self.n_clusters < problem.W.n / 2
