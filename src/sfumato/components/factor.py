@@ -212,10 +212,8 @@ class Factors(Component):
         return update(stats, state, self.floor, shared=self.shared)
 
     def n_parameters(self) -> int:
-        """Number of free, identified parameters.
-
-        Loadings are determined up to a rotation of the factors, and a covariance has only d (d + 1)
-        / 2 different entries."""
+        """Number of free, identified parameters. Loadings are determined up to a rotation of the
+        factors, and a covariance has only d (d + 1) / 2 different entries."""
         k, q, d = self.n_clusters, self.n_factors, len(self.coordinates.scale)
         loadings = d * q - q * (q - 1) // 2
         covariances = k * loadings + (d if self.shared else k * d)

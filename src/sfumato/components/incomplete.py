@@ -36,9 +36,8 @@ def marginals(X: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> list
 def expected_sums(
     X: np.ndarray, parts: list[Any], R: np.ndarray, spread: np.ndarray | None = None
 ) -> np.ndarray:
-    """Expected sums (k, q) of z(x) with weights ``R`` (k, b), noise last.
-
-    ``spread`` (k, b) are separate weights for the missing part of a row."""
+    """Expected sums (k, q) of z(x) with weights ``R`` (k, b), noise last. ``spread`` (k, b) are
+    separate weights for the missing part of a row."""
     found = np.zeros((len(R), 0))
     for j, part in enumerate(parts):
         first, second = part.moments(X, R[j], None if spread is None else spread[j])

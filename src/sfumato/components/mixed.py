@@ -127,7 +127,6 @@ def prior_of(sums: np.ndarray, layout: Layout, k: int, amount: float) -> Prior:
 
 def embed(Z: np.ndarray, sums: np.ndarray, layout: Layout) -> np.ndarray:
     """Coordinates (b, r) for k-means from z(x); every column of the table has variance about one.
-
     Counts are replaced by their square roots, whose variance does not depend on the rate, and
     missing values by the mean."""
     _, values, squares, counts, levels = layout.cuts

@@ -294,8 +294,12 @@ def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(fit)
     def fitted(self: Any, *args: Any, **kwargs: Any) -> Any:
         with noted(self) as said:
-            self.__dict__.pop("notes_", None)
-            answer = fit(self, *args, **kwargs)
+            self._forget()
+            try:
+                answer = fit(self, *args, **kwargs)
+            except (ValueError, TypeError):
+                self._forget()
+                raise
             # A fit that took over a fitted copy already has the warnings of the copy.
             self.notes_ = tuple(dict.fromkeys([*getattr(self, "notes_", ()), *said]))
             self._warn_of_empty_clusters()

@@ -100,7 +100,6 @@ class SimilarityClusterer(Clusterer):
         -------
         self
         """
-        self._forget()
         if not isinstance(self.n_clusters, Integral):
             if pair_weight is not None:
                 raise ValueError(

@@ -33,7 +33,6 @@ __all__ = ["GaussianMixture"]
 
 class Constant(NamedTuple):
     """Features without variance, which would make components degenerate; the fit leaves them out.
-
     Published parameters have all features: the constant as mean, no covariance with others, and a
     variance of ``regularization`` in its units. ``varying`` are the positions of the other
     features."""
@@ -425,7 +424,6 @@ def averaged(members: tuple[Member, ...], parts: list[Any]) -> Any:
 
 def mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Matrix (k, k') that maps memberships ``U`` (n, k) to the clusters of ``reference`` (n, k').
-
     Equal numbers of clusters are matched one to one; otherwise the mass of a cluster is divided in
     proportion to its overlap with each reference cluster."""
     together = U.T.astype(np.float64) @ reference
@@ -438,9 +436,8 @@ def mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
 def average_over(
     data: Objects, fits: list[Fit], best: Fit, plan: Plan
 ) -> tuple[tuple[Member, ...], Any]:
-    """Mixtures with weights ``exp(-BIC / 2)``, and the averaged memberships (n, k).
-
-    Thin components of few objects lower a weight, as in the choice of one mixture."""
+    """Mixtures with weights ``exp(-BIC / 2)``, and the averaged memberships (n, k). Thin components
+    of few objects lower a weight, as in the choice of one mixture."""
     counted = [fit for fit in fits if np.isfinite(fit.candidate.bic)] or [best]
     values = np.array([fit.candidate.bic + fit.doubt() for fit in counted])
     weights = np.nan_to_num(np.exp(0.5 * (np.nanmin([*values, np.inf]) - values)), nan=1.0)

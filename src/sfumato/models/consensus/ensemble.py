@@ -223,9 +223,8 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def fit_transform(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> np.ndarray:
-        """Make the partitions and return them, (n, m).
-
-        -1 means that a partition did not see an object."""
+        """Make the partitions and return them, (n, m). -1 means that a partition did not see an
+        object."""
         return self.fit(X, y, sample_weight=sample_weight).labelings_
 
     def transform(self, X: Array) -> np.ndarray:
@@ -430,7 +429,6 @@ def fit_weighted(model: Estimator, X: Array, weights: Weights) -> np.ndarray:
 
 def _split(labels: np.ndarray, sample: np.ndarray, near: np.ndarray | None) -> np.ndarray:
     """Labels of a sample with clusters split where links between near objects do not connect them.
-
     ``near`` (n, m) are the nearest neighbours of all objects; None keeps clusters whole."""
     if near is None:
         return labels

@@ -82,7 +82,6 @@ class GraphColumns(NamedTuple):
 
     def _shares(self, Y: np.ndarray) -> sp.csr_array:
         """Shares (b, n) of the fitted objects for each new one; a fitted object has only itself.
-
         They are (R - d) / d with the distance R to the first object without a share (Franke and
         Little)."""
         m = min(GRAPH.n_read + 1, len(self.known))
@@ -102,7 +101,6 @@ class GraphColumns(NamedTuple):
 
 def fit_graph(X: Any, rng: np.random.Generator, weights: Weights = None) -> GraphColumns | None:
     """Communities of the objects; None if values are missing or fewer than three objects differ.
-
     With more than ``GRAPH.exact`` objects, neighbours are found by faiss, or a sample is taken.
     Equal rows are one object, which counts once as a neighbour and with its total weight in the
     modularity."""
@@ -251,9 +249,8 @@ class MixtureColumns(NamedTuple):
 
 
 class CellColumns(NamedTuple):
-    """Indicators of the clusters of hard partitions, computed in the coordinates of ``axes``.
-
-    For missing values, every partition gets a different guess by a component of ``mixtures``."""
+    """Indicators of the clusters of hard partitions, computed in the coordinates of ``axes``. For
+    missing values, every partition gets a different guess by a component of ``mixtures``."""
 
     ensemble: ClusteringEnsemble
     axes: Axes

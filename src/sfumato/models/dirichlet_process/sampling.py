@@ -58,7 +58,6 @@ def visit(
 ) -> tuple[int, float]:
     """Let objects from ``first`` on leave their clusters and choose again, until the ``table`` has
     no empty slot. Returns the next object to visit, and the log probability of the choices.
-
     ``labels`` and the table are overwritten. ``choices`` is -1 if an object chooses by its
     ``uniforms``, else the slot it must take. With ``log_alpha`` of minus infinity no cluster is
     opened."""

@@ -405,10 +405,8 @@ def learn(
     tol: float,
 ) -> loop.Run:
     """The best prototypes found by online passes in random order. After two passes without
-    progress, the search returns to the best ones with half the step size.
-
-    The state of the random generator is part of the state, so a resumed search uses the same
-    orders."""
+    progress, the search returns to the best ones with half the step size. The state of the random
+    generator is part of the state, so a resumed search uses the same orders."""
 
     def value_of(state: Online) -> float:
         return problem.objective(problem.table(state.average, bandwidth), state.average)

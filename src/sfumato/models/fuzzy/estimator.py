@@ -142,7 +142,6 @@ class FuzzyCMeans(AutomaticClusters, Constrained, InductiveClusterer):
     def _learn(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, links: tuple[Any, Any]
     ) -> Any:
-        self._forget()
         if isinstance(self.n_clusters, str) or np.ndim(self.n_clusters):
             pairs = dict(zip(("must_link", "cannot_link"), links, strict=True))
             return self._fit_automatic(X, sample_weight, y, **pairs)
@@ -425,11 +424,9 @@ class FuzzyCMeans(AutomaticClusters, Constrained, InductiveClusterer):
             )
 
     def _indistinct(self, total: float) -> float:
-        """Squared distance below which two centers count as one.
-
-        For centers at a squared distance g and objects at a mean distance D, the two memberships of
-        an object in the direction between the centers differ by a factor of about 1 + sqrt(2 g /
-        ((m - 1) D))."""
+        """Squared distance below which two centers count as one. For centers at a squared distance
+        g and objects at a mean distance D, the two memberships of an object in the direction
+        between the centers differ by a factor of about 1 + sqrt(2 g / ((m - 1) D))."""
         least = 1e-8 * float(self._coordinates.variances.sum())
         if self.entropy is not None or self._full:
             return least
