@@ -119,8 +119,7 @@ def fitted_covariances(
     ``scatter`` (k, d, d) are weighted sums of squares about the means (or their ``reduced`` form),
     ``mass`` (k,) sums of responsibilities. Iterative families (VEI, VEE, VEV, EVE, VVE) start at
     ``previous``; every step improves the criterion, so a few are enough inside EM. ``floor`` is the
-    smallest variance in any direction. All arrays may have further leading axes for separate
-    mixtures."""
+    smallest variance in any direction. Leading axes are separate mixtures."""
     if scatter.ndim == mass.ndim + 2:
         scatter = reduced(scatter, family)
     kind, k = kind_of(family), mass.shape[-1]
@@ -379,8 +378,7 @@ def precise(Z: Array, densities: Densities) -> Any:
 
 def posterior(Z: Array, densities: Densities) -> tuple[Any, Any, Any, Any]:
     """Weighted densities (k, b) relative to a level, their sums (b,), the levels, and ``Z``. The
-    common level is the peak, which saves two passes, unless all densities of an object
-    underflow."""
+    level is the peak, which saves two passes, unless all densities of an object underflow."""
     xp = namespace(Z)
     L, Z = logits(Z, densities)
     shift = 300.0 if Z.dtype == xp.float64 else 40.0
@@ -544,8 +542,8 @@ def unpack(vector: np.ndarray, like: State) -> State:
 class Whole:
     """Whole runs in one native loop, for few features in one block, with the same steps,
     extrapolation and tolerance as ``engine.component.Likelihood``. Quadratic features ``Z`` (q, n)
-    of the kind of a family, weights (n,), a prior or None, and linked rows or None, whose weights
-    are zero."""
+    of the kind of a family, weights (n,), a prior or None, and linked rows or None, of weight
+    zero."""
 
     def __init__(
         self,
@@ -662,8 +660,7 @@ _NOTHING = Start()
 @dataclass(frozen=True, eq=False)
 class Gaussian(Component):
     """Normal clusters whose covariances belong to one family. ``noise`` is the starting share of a
-    uniform component, ``box`` (d,) its log density along every feature of the unmixed
-    coordinates."""
+    uniform component, ``box`` (d,) its log density along every unmixed feature."""
 
     n_clusters: int
     covariance_type: str

@@ -53,8 +53,8 @@ def with_errors(
     X: np.ndarray, errors: np.ndarray, weights: np.ndarray, means: np.ndarray, spreads: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
     """Posterior probabilities (k, b) and log-densities (b,) of objects with errors, and for every
-    component, of covariance ``spreads`` (k, d, d), Sigma_j T^-1 (x - mu_j) (b, d) and Sigma_j T^-1
-    (b, d, d)."""
+    component, of covariance ``spreads``, Sigma_j T^-1 (x - mu_j) (b, d) and Sigma_j T^-1 (b, d,
+    d)."""
     d = X.shape[1]
     L, gains = np.empty((len(means), len(X))), []
     shares = np.log(np.maximum(weights, np.finfo(float).tiny))

@@ -52,8 +52,7 @@ from ..similarity.doubly_stochastic import (
 
 class Problem(NamedTuple):
     """A similarity in the form that the sweep needs: dense, CSR, or its factor if ``low``.
-    ``copies`` (n,) are the weights c of pairs among copies, ``weights`` (n,) those of the
-    objects."""
+    ``copies`` (n,) are the c of pairs among copies, ``weights`` (n,) those of the objects."""
 
     F: Any
     low: bool

@@ -34,8 +34,7 @@ __all__ = ["GaussianMixture"]
 class Constant(NamedTuple):
     """Features without variance, which would make components degenerate; the fit leaves them out.
     Published parameters have all features: the constant as mean, no covariance with others, and a
-    variance of ``regularization`` in its units. ``varying`` are the positions of the other
-    features."""
+    variance of ``regularization`` in its units. ``varying`` are the others."""
 
     varying: np.ndarray
     values: np.ndarray
@@ -77,8 +76,7 @@ class Constant(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A mixture of an average: its weight, component and state, and how its columns map to the
-    clusters."""
+    """A mixture of an average: weight, component, state, and how its columns map to clusters."""
 
     weight: float
     component: Gaussian
@@ -341,8 +339,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         )
 
     def _publish_parameters(self) -> None:
-        """Publish parameters in the units of the data, in float64, since squares may overflow
-        float32."""
+        """Publish parameters in the units of the data, in float64, as float32 may overflow."""
         state, component = self._state, self._component
         self.covariance_type_ = component.covariance_type
         self.weights_ = state.weights

@@ -218,8 +218,7 @@ def separated_by_categories(
     codes: np.ndarray, columns: Sequence[Column], labels: np.ndarray
 ) -> bool:
     """Whether a naive Bayes rule on the categories recovers most of the labels. It must avoid half
-    of the errors made by always naming the largest cluster (Goodman and Kruskal's lambda; the half
-    is a guess)."""
+    of the errors made by always naming the largest cluster (Goodman and Kruskal's lambda)."""
     k = int(labels.max()) + 1
     sizes = np.bincount(labels, minlength=k)
     scores = np.log(np.maximum(sizes, 1e-9))[None].repeat(len(labels), axis=0)

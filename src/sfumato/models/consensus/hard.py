@@ -221,8 +221,7 @@ def choose(
     consensus: Any, table: tables.Table, asked: Any, largest: int, settings: Settings
 ) -> tuple[dict[int, float], bool]:
     """Scores by number of clusters, and whether the gaps are those of noise. ``asked`` are the
-    numbers, or "auto" for 2, ..., ``largest``, doubled as long as the best number is the largest
-    one tried."""
+    numbers, or "auto" for 2, ..., ``largest``, doubled as long as the largest is the best."""
     n = len(table.codes)
     if not isinstance(asked, str):
         return _scores(consensus, table, sorted({int(k) for k in asked if k < n} or {1}), settings)

@@ -68,8 +68,7 @@ GOLDEN = 0.6180339887498949
 
 class Tuning(NamedTuple):
     """Constants of the consensus. Those marked (c) were chosen on the sets of
-    ``benchmarks/quality_sets.py`` that are marked so, and checked on other draws of these sets and
-    on other sets."""
+    ``benchmarks/quality_sets.py`` that are marked so, and checked on other draws and sets."""
 
     # Mixtures: components of few objects must not collapse (c). More members change nothing.
     prior: float = 0.1  # weight of the whitened covariance
@@ -125,8 +124,8 @@ class Partial(NamedTuple):
         return cls(np.ascontiguousarray(Y[rows]), starts, spreads, own), rows
 
     def logits(self, rows: np.ndarray) -> np.ndarray:
-        """Log pi_j N (k, m) of the observed values, relative to the one Gaussian, plus its mean
-        log-density."""
+        """Log pi_j N (k, m) of the observed values, relative to the one Gaussian, whose mean is
+        added."""
         L = rows @ distances.features(np.ascontiguousarray(self.Y.T), "full")
         self.native(rows).correct(L)
         return L + 0.5 * (np.sum(self.Y**2, axis=1) - self.Y.shape[1])

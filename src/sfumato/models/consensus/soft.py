@@ -151,8 +151,7 @@ class Sums(NamedTuple):
 
 def refine(factor: Factor, rows: Rows, k: int, past: Sums | None = None) -> tuple[Factor, Sums]:
     """The factor from sums of dense columns over all rows instead of a sample, in two passes.
-    ``past`` are the sums over earlier batches. The rows may have a column with the weights of the
-    objects."""
+    ``past`` are the sums over earlier batches. Rows may have a column of weights."""
     kind, scale, t = factor.kind, factor.scale, factor.kind.regularization
     columns = rows.through(lambda block: _scaled(kind(block), scale))
     if 8 * rows.shape[0] * len(factor.mean) <= KEPT:
@@ -295,8 +294,7 @@ class SoftConsensus(NamedTuple):
         return misfit_of_sums(*rows.sum(sums))
 
     def absorb(self, rows: Rows) -> SoftConsensus:
-        """The consensus with a further batch in its sums; members and compared objects do not
-        change."""
+        """The consensus with a further batch in its sums, and the same members."""
         if self.chosen.factor.kind.on_host or self.chosen.evidence == "given":
             return self
         k = len(self.chosen.factor.constant)

@@ -159,8 +159,7 @@ def memory_needed(consensus: Any, n: int, k: int, n_init: int) -> dict[str, floa
 def solve(
     consensus: Any, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
 ) -> Any:
-    """The solution of a consensus, by name or by estimator, for k clusters. ``start`` are optional
-    starting memberships."""
+    """The solution of a consensus, by name or by estimator, for k clusters."""
     if table.mass is not None and (not isinstance(consensus, str) or consensus in BY_COPIES):
         return ByCopies(consensus, table, k, settings, start)
     if not isinstance(consensus, str):
@@ -230,8 +229,7 @@ class ByLinkage:
 
     def place(self, new: tables.Table) -> np.ndarray:
         """Each new object joins the cluster to which it is most similar under the linkage. An
-        object with the same labels as a fitted one joins its cluster, even if another finished
-        cluster is more similar."""
+        object with the same labels as a fitted one joins its cluster in any case."""
         S = filled(tables.pair_shares(new, self.table)[0])
         reduce: Any = {"single": np.max, "average": np.mean, "complete": np.min}[self.method]
         similar = [reduce(S[:, column > 0], axis=1) for column in self.groups.T]

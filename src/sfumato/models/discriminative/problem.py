@@ -249,8 +249,7 @@ class Problem(NamedTuple):
         return self.rows.sum(block)[0]
 
     def table(self, centers: np.ndarray, bandwidth: float | None = None) -> np.ndarray:
-        """Soft counts (k, classes) of classes in clusters; without a bandwidth, counts of the
-        Voronoi cells."""
+        """Counts (k, classes) in clusters, soft or (without a bandwidth) in Voronoi cells."""
 
         def block(X: Array, Q: Any) -> tuple[np.ndarray]:
             X = self.frame(X)

@@ -194,8 +194,7 @@ def on_a_sample(
     problem: kernel.Problem, k: int, n_init: int, rng: np.random.Generator, solve: Solve
 ) -> Array | None:
     """The best of several starts on a sample of the objects, extended to all, (n, 1, k). None for
-    few objects, sparse rows (which a sample would empty), held objects or links, or if the sample
-    shows only noise."""
+    few objects, sparse rows (which a sample would empty), held objects or links, or noise."""
     size = SAMPLE + PER_CLUSTER * k
     plain = problem.held is None and problem.linked is None and problem.left is None
     if isinstance(problem.W, kernel.Low):

@@ -468,8 +468,7 @@ def _panel(
 
 def _of_matrix(W: Explicit, V: Array, visit: Any) -> tuple[Any, Any]:
     """Visit the panels of ``V`` (n, c) in order, with the newest values; t (c,) before and after.
-    ``visit(rows, product)`` gets the current (W V)[rows] and returns the change of V[rows], which
-    is then applied."""
+    ``visit(rows, product)`` gets the current (W V)[rows] and returns the change of V[rows]."""
     t_old, t_change = 0.0, 0.0
     for rows in getattr(W, "panels", None) or panels(W.n):
         strip, old = W.W[rows, :], V[rows, ...]
