@@ -92,9 +92,6 @@ class Averaged(LinearOperator):
     def _matmat(self, X: Any) -> Any:
         return self.T_rows.T @ np.asarray(self.inner @ (self.T_rows @ X))
 
-    def _matvec(self, x: Any) -> Any:
-        return self._matmat(x.reshape(-1, 1))[:, 0]
-
     def _adjoint(self) -> Averaged:
         return self
 
