@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..array.types import ArrayLike, Weights
+from ..array.validation import check_array
 from ..conjugate.normal import LOG_2PI
 from ..numerics import distances
 from ..numerics.missing import Independent, Marginal, Patterns
@@ -92,23 +93,7 @@ def check_errors(value: ArrayLike, X: Any, d: int) -> np.ndarray:
     """Error covariances (n, d, d) of the rows of ``X``, from variances (n, d) or covariances."""
     if not isinstance(X, np.ndarray) or np.isnan(X).any():
         raise ValueError("measurement_error needs X as a NumPy array without missing values")
-    n = len(X)
-    try:
-        errors = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"measurement_error must be an array of shape ({n}, {d}), variances, or ({n}, {d}, "
-            f"{d}), covariances; got {value!r}"
-        ) from error
-    if errors.shape not in ((n, d), (n, d, d)):
-        raise ValueError(
-            f"measurement_error must have shape ({n}, {d}), variances, or ({n}, {d}, {d}), "
-            f"covariances; got shape {errors.shape}"
-        )
-    if not np.isfinite(errors).all():
-        raise ValueError(
-            "measurement_error must be finite: leave out objects whose error is not known"
-        )
+    errors = check_array(value, "measurement_error", (len(X), d), (len(X), d, d))
     if errors.ndim == 2:
         errors = errors[:, :, None] * np.eye(d)
     largest = np.abs(errors).max(initial=0.0)

@@ -241,6 +241,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
     """
 
     _relative = False
+    _streams = False  # row shares need the whole table
     unit_free = True
     may_empty_clusters = True
 
@@ -259,9 +260,6 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         self.max_clusters = max_clusters
         self.beta, self.anneal = beta, anneal
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
-
-    def _streams(self) -> bool:
-        return False  # row shares need the whole table
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
@@ -410,18 +408,11 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         best = (met[:, 0] - betas[:, None] * met[:, 1]).argmin(axis=1)
         return np.column_stack([betas, met[best]])
 
-    @documented
-    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> np.ndarray:
-        """Memberships of new rows of counts, by the same rule as for the fitted ones. A row without
-        counts gets the cluster weights; with ``beta=inf``, the first cluster.
-
-        %(new_objects)s"""
-        self._check_fitted()
+    def _placed(self, X: Any) -> np.ndarray:
         refuse_tensors(self, X)
         counts = check_features(self, X, reset=False)
-        Q, _ = self._distributions(counts)
-        U = Rows(Q).map(lambda block: self._assign(block, self._state))
-        return self._new_at(U.astype(counts.dtype, copy=False), n_clusters, X)
+        U = Rows(self._distributions(counts)[0]).map(lambda Q: self._assign(Q, self._state))
+        return U.astype(counts.dtype, copy=False)
 
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

@@ -30,7 +30,6 @@ from ..array.validation import (
     as_generator,
     check_choice,
     check_n_clusters,
-    check_number,
     reserve,
 )
 from ..array.warn import warn
@@ -293,8 +292,7 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
             ) from error
 
     def _check_parameters(self) -> None:
-        self._check_loop_parameters()
-        check_number(self.n_clusters, "n_clusters", low=1, integer=True)
+        super()._check_parameters()
         check_choice(self.solver, "solver", ("coordinate", "multiplicative"))
         if self.normalization is not None:
             choices = ("relative-entropy", "frobenius", "l1")

@@ -90,10 +90,7 @@ class MixedMixture(AutomaticMixture, Mixture):
     _columns: list[Column]
     _constant: dict[int, float]  # values of the numeric columns that do not vary
 
-    @property
-    def unit_free(self) -> bool:
-        """Whether the answer does not depend on the units of the features."""
-        return True
+    unit_free = True
 
     def __init__(
         self,

@@ -47,6 +47,7 @@ from ...array.rows import Rows, in_threads, one_blas_thread
 from ...array.types import Array, ArrayLike, Estimator, Weights
 from ...array.validation import as_generator, check_number
 from ...array.warn import warn
+from ...components import gaussian as families
 from ...components.gaussian import Gaussian, Measured
 from ...data.features import check_observed, without_empty
 from ...engine import loop
@@ -54,7 +55,7 @@ from ...engine.component import Fit
 from ...engine.objects import distinct_sample, object_weights
 from ...engine.search import Objects, Plan, choose, fit_all
 from ...memberships import check_memberships
-from ...numerics import distances, families, seeding
+from ...numerics import distances, seeding
 from ...numerics.axes import Axes, by_radius, fit_axes
 from ...numerics.missing import Missing
 from .ensemble import Failure, fit_weighted, range_of, sound
@@ -412,6 +413,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     (60, 5.0)
     """
 
+    _streams = True
     _any_library = True  # arrays of every library that follows the array API standard
 
     members_: Any
@@ -429,9 +431,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.n_members, self.n_clusters = n_members, n_clusters
         self.n_axes, self.max_objects = n_axes, max_objects
         self.members, self.random_state = members, random_state
-
-    def _streams(self) -> bool:
-        return True
 
     def fit(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
@@ -462,7 +461,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self
 
     def _fit_members(self, points: Array, rng: np.random.Generator, mass: Weights = None) -> None:
-        """Fit the given estimators."""
         check_members(self.members)
         n = points.shape[0]
         if more := sorted({type(each).__name__ for each in self.members if lowered(each, n)}):
@@ -473,7 +471,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.members_ = Members(self._sound(fitted))
 
     def _fit_stock(self, stock: Stock, axes: Axes, seeds: np.ndarray) -> None:
-        """Fit a mixture for each seed."""
         n = self._n_fitted(len(stock.Y))
         tasks = [(stock, n, self._range(n), int(seed)) for seed in seeds]
         results: list[Any] = []
@@ -520,7 +517,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return np.split(self.transform(X), self.members_.offsets[1:-1], axis=1)
 
     def _posteriors(self, block: Array) -> Any:
-        """Posteriors (K, b) of a block of objects."""
         if isinstance(self.members_, Members):
             here = is_numpy(block) or sp.issparse(block)
             columns = self.members_.columns(block if here else to_numpy(block)).T

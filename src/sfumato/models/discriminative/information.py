@@ -168,7 +168,8 @@ class InformationMaximization(AutomaticClusters, InductiveClusterer):
     def _linear(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "linear"
 
-    def _streams(self) -> bool:
+    @property
+    def _streams(self) -> bool:  # type: ignore[override]
         return self._linear
 
     def _check_parameters(self) -> None:

@@ -122,7 +122,6 @@ def _residuals(X: np.ndarray, weights: np.ndarray, k: int, cap: float) -> np.nda
 
 
 def _largest(Y: np.ndarray) -> float:
-    """The largest eigenvalue of Y'Y, whose trace is one."""
     F = Y.T @ Y if Y.shape[0] >= Y.shape[1] else Y @ Y.T
     if len(F) <= 64:  # LAPACK is fast enough here
         return float(np.linalg.eigvalsh(F)[-1])
