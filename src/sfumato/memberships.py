@@ -150,13 +150,8 @@ def one_hot(
 ) -> np.ndarray:
     """Memberships (n, n_clusters) of a hard clustering.
 
-    Parameters
-    ----------
-    labels : array of shape (n,)
-        Integers 0, 1, ... are column numbers; -1 (rejected or not seen) gives a uniform row.
-        Strings and other values get a column each, in sorted order.
-    n_clusters : int, optional
-        Number of columns; by default as many as the labels need.
+    Labels (n,) 0, 1, ... are column numbers; -1 (rejected or not seen) gives a uniform row. Strings
+    and other values get a column each, in sorted order.
 
     Examples
     --------
@@ -195,8 +190,8 @@ def most_uncertain(
 ) -> np.ndarray:
     """Indices of the ``n_objects`` objects with the least certain memberships (n, k).
 
-    The least certain comes first: it has the largest entropy or, with ``by="margin"``, the smallest
-    gap between the two best clusters.
+    The first has the largest entropy or, with ``by="margin"``, the smallest gap between the two
+    best clusters.
 
     Examples
     --------
@@ -235,14 +230,9 @@ def project_simplex(scores: Any) -> Any:
 def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
     """The same memberships with the clusters in the order that best matches ``reference``.
 
-    The order maximises the overlap ``sum_i u_i'v_i`` (optimal assignment), which also minimises the
-    squared distance to ``reference``. Clusters that only ``reference`` has become columns of zeros;
-    those that only ``memberships`` has follow at the end, in their old order: (n, max(k, k')).
-
-    Parameters
-    ----------
-    memberships : array of shape (n, k)
-    reference : array of shape (n, k')
+    The order maximises the overlap ``sum_i u_i'v_i`` with the reference (n, k'). Clusters that only
+    the reference has become columns of zeros; those that only the memberships (n, k) have follow at
+    the end, in their old order: (n, max(k, k')).
 
     Examples
     --------
@@ -282,12 +272,9 @@ def average(
     Parameters
     ----------
     memberships : sequence of arrays of shape (n, k_b)
-        The numbers of clusters may differ.
     partition_weight : array of shape (len(memberships),), optional
-        Weight of each.
     reference : array of shape (n, k), optional
-        Start, and order of the clusters in the answer; by default the first of those with most
-        clusters.
+        Start, and order of the clusters; by default the first of those with most clusters.
 
     Examples
     --------
@@ -387,13 +374,12 @@ def predict_strongest(model: Any, X: Any, top: int = 8) -> sp.csr_array:
     """The largest memberships of new objects, sparse (n, k), computed block by block.
 
     The dense array (n, k) of all memberships is never made. With thousands of clusters, fit the
-    model by ``partial_fit``, which does not keep memberships either, and predict by this function.
+    model by ``partial_fit``, which does not keep memberships either.
 
     Parameters
     ----------
     model : fitted estimator with ``predict_proba``
-    X : array or sparse array of shape (n, p)
-        What ``model.predict_proba`` takes.
+    X : array or sparse array of shape (n, p), or what else it takes
     top : int
         Memberships kept per object; rows sum to one.
 

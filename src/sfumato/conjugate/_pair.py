@@ -62,11 +62,8 @@ def quantiles(distribution: Any, confidence: float, otherwise: Any = np.nan) -> 
     if isinstance(distribution, Joint):
         return Joint(*(quantiles(marginal, confidence) for marginal in distribution))
     with np.errstate(all="ignore"):
-        low, high = (np.asarray(distribution.ppf((1 + sign * confidence) / 2)) for sign in (-1, 1))
-    return (
-        np.where(np.isnan(low), otherwise, low)[()],
-        np.where(np.isnan(high), otherwise, high)[()],
-    )
+        ends = [np.asarray(distribution.ppf((1 + sign * confidence) / 2)) for sign in (-1, 1)]
+    return tuple(np.where(np.isnan(end), otherwise, end)[()] for end in ends)
 
 
 def as_shape(size: Size) -> tuple[int, ...]:
@@ -138,17 +135,8 @@ class ConjugatePair(ABC):
         """Weighted log of the parameter-free factor of the likelihood, for checked data."""
 
     def statistics(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
-        """Sufficient statistics of the data; they add up.
-
-        Parameters
-        ----------
-        data, weight : as in ``posterior``
-
-        Returns
-        -------
-        statistics : object
-            Counts (..., d) of the categories, successes and failures of a ``BetaBinomial``, or
-            ``Moments`` of normal data.
+        """Sufficient statistics of data as in ``posterior``, which add up: counts (..., d) of the
+        categories (successes and failures of a ``BetaBinomial``), or ``Moments`` of normal data.
         """
         return self._statistics_of(*self._check(data, weight))
 
@@ -165,16 +153,7 @@ class ConjugatePair(ABC):
         return statistics
 
     def update(self, statistics: Any) -> Self:
-        """Posterior after data with these statistics.
-
-        Parameters
-        ----------
-        statistics : what ``statistics(data)`` gave, or a sum of several
-
-        Returns
-        -------
-        posterior : an object of the same class
-        """
+        """Posterior after data with these ``statistics(data)``, or a sum of several."""
         if not self._fits(statistics):
             name = type(self).__name__
             raise TypeError(
@@ -202,24 +181,15 @@ class ConjugatePair(ABC):
             One data set for each leading index; leading shapes of data and parameters broadcast.
         weight : array broadcastable to (..., n), optional
             A weight of w counts as w copies of the observation.
-
-        Returns
-        -------
-        posterior : an object of the same class
         """
         return self.update(self.statistics(data, weight))
 
     def log_predictive(self, data: ArrayLike) -> Any:
-        """Log predictive density (or probability) (..., n) of each single observation; 0 where
-        missing.
-
-        Parameters
-        ----------
-        data : array of shape (..., n) or (..., n, d)
+        """Log predictive density or probability (..., n) of each observation in ``data`` (..., n)
+        or (..., n, d); 0 where missing.
         """
-        data, weight = self._check(data, None)
         with np.errstate(all="ignore"):
-            return _require_finite(self._log_predictive(data, weight), "log_predictive")
+            return _require_finite(self._log_predictive(*self._check(data, None)), "log_predictive")
 
     def _log_predictive(self, data: np.ndarray, weight: np.ndarray) -> Any:
         """Log probabilities of checked observations, each taken as a separate data set."""
@@ -233,11 +203,8 @@ class ConjugatePair(ABC):
         return each._log_ratio(each._summarize(data, weight)) + each._log_base(data, weight)
 
     def log_marginal_likelihood(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
-        """Log probability (...) of each data set, with the parameters integrated out.
-
-        Parameters
-        ----------
-        data, weight : as in ``posterior``
+        """Log probability (...) of each data set (as in ``posterior``), with the parameters
+        integrated out.
         """
         data, weight = self._check(data, weight)
         with np.errstate(all="ignore"):
@@ -248,9 +215,7 @@ class ConjugatePair(ABC):
         if type(self) is not type(other):
             return NotImplemented
         theirs = other._parameters()  # type: ignore[attr-defined]
-        return all(
-            np.array_equal(value, theirs[name]) for name, value in self._parameters().items()
-        )
+        return all(np.array_equal(own, theirs[name]) for name, own in self._parameters().items())
 
     def __hash__(self) -> int:
         values = self._parameters().values()
@@ -297,11 +262,9 @@ class ConjugatePair(ABC):
         """Data and weights with the same leading shape, set to zero where a value is missing."""
         data = as_numbers(data, "data")
         if data.ndim <= self._observation:
-            what = "(..., n)" if not self._observation else "(..., n, d)"
-            raise ValueError(
-                f"data must have shape {what}, got {data.shape}: wrap a single observation in a "
-                "list"
-            )
+            what = "(..., n, d)" if self._observation else "(..., n)"
+            fix = "wrap a single observation in a list"
+            raise ValueError(f"data must have shape {what}, got {data.shape}: {fix}")
         if np.isinf(data).any():
             raise ValueError("data contains infinity: drop or clip those observations")
         missing = np.isnan(data)
@@ -333,12 +296,10 @@ class ConjugatePair(ABC):
         try:
             np.broadcast_shapes(leading, self.batch_shape)
         except ValueError as error:
-            tail = "n, d" if self._observation else "n"
+            each = ", ".join([*map(str, self.batch_shape), "n, d" if self._observation else "n"])
             raise ValueError(
                 f"{name} holds data sets of leading shape {leading} for priors of shape "
-                f"{self.batch_shape}: observations come last, "
-                f"({', '.join(map(str, self.batch_shape))}, {tail}), or ({tail}) for the same "
-                "data under every prior"
+                f"{self.batch_shape}: observations come last, ({each})"
             ) from error
 
 

@@ -207,8 +207,7 @@ class DirichletMultinomial(_CountsPair):
 
     def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
         """Probabilities drawn from the distribution, of shape (size, ..., d)."""
-        rng = as_generator(random_state)
-        shape = as_shape(size) + self.concentration.shape
+        rng, shape = as_generator(random_state), as_shape(size) + self.concentration.shape
         gamma = rng.standard_gamma(self.concentration, size=shape)
         reached = rng.random(gamma.shape[:-1] + (1,)) < np.cumsum(self.mean, axis=-1)
         reached[..., -1] = True

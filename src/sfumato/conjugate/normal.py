@@ -19,23 +19,11 @@ LOG_2PI = float(np.log(2 * np.pi))
 
 
 class Moments(NamedTuple):
-    """Weight, mean and scatter about the mean of a data set.
+    """Moments of a data set; ``a + b`` has those of both data sets together."""
 
-    ``a + b`` has the moments of both data sets together.
-
-    Parameters
-    ----------
-    count : array of shape (...)
-        Total weight.
-    mean : array of shape (...) or (..., d)
-        Zero where the count is zero.
-    scatter : array of shape (...) or (..., d, d)
-        Weighted sum of squares (or of outer products) about the mean.
-    """
-
-    count: Any
-    mean: Any
-    scatter: Any
+    count: Any  # (...), the total weight
+    mean: Any  # (...) or (..., d), zero where the count is zero
+    scatter: Any  # (...) or (..., d, d), weighted sum of squares (outer products) about the mean
 
     def __add__(self, other: Moments) -> Moments:  # type: ignore[override]
         # Merging by differences of means loses no digits far from the origin, unlike sums of
@@ -53,11 +41,7 @@ def moments(x: np.ndarray, weight: np.ndarray, *, vectors: bool) -> Moments:
     mean = mean + (w * (x - mean[..., None, :])).sum(axis=-2) / total
     centred = x - mean[..., None, :]
     scatter = np.swapaxes(centred * w, -1, -2) @ centred
-    return (
-        Moments(count, mean, scatter)
-        if vectors
-        else Moments(count, mean[..., 0], scatter[..., 0, 0])
-    )
+    return Moments(count, *((mean, scatter) if vectors else (mean[..., 0], scatter[..., 0, 0])))
 
 
 def pull(kappa: Array, mean: Array, data: Moments) -> tuple[Any, Any, Any]:
@@ -90,10 +74,8 @@ class _Normal(ConjugatePair):
         return moments(data, weight, vectors=self._observation == 1)
 
     def _fits(self, statistics: Any) -> bool:
-        return (
-            isinstance(statistics, Moments)
-            and np.ndim(statistics.mean) - np.ndim(statistics.count) == self._observation
-        )
+        moments = isinstance(statistics, Moments)
+        return moments and np.ndim(statistics.mean) - np.ndim(statistics.count) == self._observation
 
     def _log_base(self, data: np.ndarray, weight: Any) -> Any:
         width = data.shape[-1] if self._observation else 1
@@ -254,10 +236,8 @@ class NormalInverseGamma(_Normal):
     @property
     def distribution(self) -> Joint:
         """Marginal distributions: Student t of the mean, inverse gamma of the variance (scipy)."""
-        width = np.sqrt(self.scale / (self.shape * self.kappa))
-        return Joint(
-            stats.t(2 * self.shape, self.mean, width), stats.invgamma(self.shape, scale=self.scale)
-        )
+        mean = stats.t(2 * self.shape, self.mean, np.sqrt(self.scale / (self.shape * self.kappa)))
+        return Joint(mean, stats.invgamma(self.shape, scale=self.scale))
 
     @property
     def mode(self) -> Joint:
@@ -358,10 +338,8 @@ class NormalInverseWishart(_Normal):
         d = self.mean.shape[-1]
         freedom, kappa = (np.asarray(value)[..., None] for value in (self.df - d + 1, self.kappa))
         diagonal = _diagonal(self.scale)
-        return Joint(
-            stats.t(freedom, self.mean, np.sqrt(diagonal / (kappa * freedom))),
-            stats.invgamma(freedom / 2, scale=diagonal / 2),
-        )
+        mean = stats.t(freedom, self.mean, np.sqrt(diagonal / (kappa * freedom)))
+        return Joint(mean, stats.invgamma(freedom / 2, scale=diagonal / 2))
 
     @property
     def mode(self) -> Joint:

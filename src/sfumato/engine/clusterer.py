@@ -54,12 +54,10 @@ class Clusterer(
     # Class attributes that the command line needs to know about a model.
     needs_classes: ClassVar[bool] = False  # whether ``fit`` needs ``y``
     may_empty_clusters: ClassVar[bool] = False  # whether the best fit may have empty clusters
-    # "auto": the model has a criterion for ``n_clusters="auto"``; "never": choose_n_clusters has
-    # one; "always": the model infers the number; "given": there is no criterion, a number must be
-    # given
-    chooses_n_clusters: ClassVar[str] = "never"
-    _evidence_: Any  # kept from the start of a fit until memberships are published
-    notes_: tuple[str, ...]  # the texts of all warnings of the last fit, shown or not
+    # Who has a criterion for ``n_clusters``: "auto": the model; "never": choose_n_clusters;
+    # "given": nobody; and "always": the model infers the number ooses_n_clusters: ClassVar[str] =
+    # "never" vidence_: Any  # kept from the start of a fit until memberships are published tes_:
+    # tuple[str, ...]  # the texts of all warnings of the last fit, shown or not
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -138,13 +136,9 @@ class Clusterer(
         self._evidence_ = X
         size = InputSize.of(X)
         if size is not None:
+            task, needed = f"{type(self).__name__}.fit", self._memory_needed(size)
             budget = free_memory(X) if getattr(X, "is_cuda", False) else None
-            require(
-                f"{type(self).__name__}.fit",
-                self._memory_needed(size),
-                self._smaller_alternatives(size),
-                budget,
-            )
+            require(task, needed, self._smaller_alternatives(size), budget)
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         """Names and bytes of the largest arrays of a fit, besides the data."""
@@ -158,16 +152,12 @@ class Clusterer(
     def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
         """Ways to fit the same objects in less memory, and the bytes they take."""
         if size.itemsize == 8:
-            yield (
-                "convert it with .astype('float32')",
-                sum(self._memory_needed(size.halved()).values()) + 4 * size.stored,
-            )
+            halved = sum(self._memory_needed(size.halved()).values()) + 4 * size.stored
+            yield "convert it with .astype('float32')", halved
         if hasattr(self, "partial_fit"):
             yield "use partial_fit on batches", 0
-            yield (
-                "give a dask array (sfumato.dask.shards), whose memberships stay on its workers",
-                0,
-            )
+            shards = "give a dask array (sfumato.dask.shards)"
+            yield f"{shards}, whose memberships stay on its workers", 0
         yield "fit a sample of the objects, then predict_proba of the others in batches", 0
 
     def _publish(self, memberships: Any, run: loop.Run, objective: float | None = None) -> None:

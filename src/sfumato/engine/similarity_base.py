@@ -335,20 +335,15 @@ class SimilarityClusterer(Clusterer):
 
     def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
         def changed(size: InputSize = size, **parameters: Any) -> float:
-            return sum(
-                type(self)(**self.get_params(deep=False) | parameters)._memory_needed(size).values()
-            )
+            other = type(self)(**self.get_params(deep=False) | parameters)
+            return sum(other._memory_needed(size).values())
 
         if self._memory_needed(size)["the dense similarity"]:
-            yield (
-                "set similarity='cluster-kernel' or 'knn', which stay sparse",
-                changed(similarity="cluster-kernel"),
-            )
+            instead = "set similarity='cluster-kernel' or 'knn', which stay sparse"
+            yield instead, changed(similarity="cluster-kernel")
         if self._is("precomputed") and not size.sparse:
-            yield (
-                "give a sparse graph (sfumato.similarity.knn)",
-                changed(size._replace(stored=0, sparse=True)),
-            )
+            sparse = size._replace(stored=0, sparse=True)
+            yield "give a sparse graph (sfumato.similarity.knn)", changed(sparse)
         if self.n_init > 1:
             yield "set n_init=1", changed(n_init=1)
         yield from super()._smaller_alternatives(size)

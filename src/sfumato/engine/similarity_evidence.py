@@ -83,21 +83,15 @@ def largest_entry(W: Any) -> float:
 
 def has_missing(W: Any) -> bool:
     """Whether a real matrix contains NaN."""
-    if sp.issparse(W):
-        W = W.tocoo().data if W.format in ("dok", "lil", "dia") else W.data
-    elif type(W).__module__.partition(".")[0] == "pandas":  # NumPy arrays cannot hold its NA
-        return bool(W.isna().to_numpy().any())
-    elif hasattr(W, "to_numpy"):
-        W = W.to_numpy()
-    if not isinstance(W, (np.ndarray, list, tuple)) or isinstance(W, np.ma.MaskedArray):
+    W = W.tocoo().data if sp.issparse(W) else W
+    if hasattr(W, "dtype") and getattr(W.dtype, "kind", "f") not in "fO":
+        return False
+    if not (isinstance(W, (np.ndarray, list, tuple)) or hasattr(W, "to_numpy")):
         return False
     try:
-        values = np.asarray(W)
-        if values.dtype == object:
-            values = values.astype(np.float64)
+        return not isinstance(W, np.ma.MaskedArray) and bool(np.isnan(np.asarray(W, float)).any())
     except (TypeError, ValueError):
         return False
-    return values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
 def zeros_for_missing(W: Any) -> np.ndarray:

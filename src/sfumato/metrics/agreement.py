@@ -1,20 +1,17 @@
 """Agreement of two clusterings, computed from the (soft) table  T = V'WU of their clusters.
 
 A side is an array (n, k): memberships as they are, labels as a sparse one-hot array, so that even a
-million labels in many clusters stay small, and every formula is written only once. Sums run over
-row blocks in float64. Every measure takes weights and has a bootstrap interval.
-
-p_ij = u_i'u_j is the chance that the tested clustering puts i and j together, and q_ij = v_i'v_j
-the same for the reference. Sums run over pairs i < j with weights w_i w_j. With T = V'WU:
+million labels in many clusters stay small. p_ij = u_i'u_j is the chance that the tested clustering
+puts i and j together, and q_ij = v_i'v_j the same for the reference. Sums run over pairs i < j with
+weights w_i w_j. With T = V'WU:
 
     sum p q = (|T|^2 - sum_i w_i^2 |u_i|^2 |v_i|^2) / 2
             sum p = (|U'w|^2 - sum_i w_i^2 |u_i|^2) / 2
 
 so no n x n matrix is needed: O(n k k'). For labels these are the classical measures; for
-memberships the counts are expectations over labels drawn independently from both sides.
-
-With P = T / sum T and its margins r and c, the mutual information is I = sum P log(P / r c'), and
-H(r) = -sum r log r.
+memberships the counts are expectations over labels drawn independently from both sides. With P = T
+/ sum T and its margins r and c, the mutual information is I = sum P log(P / r c'), and H(r) = -sum
+r log r.
 """
 
 from __future__ import annotations
@@ -87,21 +84,19 @@ def as_sides(
     left, right = to_numpy(reference), to_numpy(clustering)
     if missing == "ignore" and left.ndim and right.ndim and len(left) == len(right):
         seen = _seen(left) & _seen(right)
+        if not seen.any():
+            raise ValueError(
+                "no object has a label in both clusterings (-1 means no label): set "
+                "missing='cluster' to count them as a cluster"
+            )
         if not seen.all():
-            if not seen.any():
-                raise ValueError(
-                    "no object has a label in both clusterings (-1 means no label): set "
-                    "missing='cluster' to count them as a cluster"
-                )
             reference, clustering = left[seen], right[seen]
             weights = check_weights(sample_weight, seen)
             sample_weight = None if weights is None else weights[seen]
     sides = as_side(reference, "reference"), as_side(clustering, "clustering")
-    if sides[0].shape[0] != sides[1].shape[0]:
-        raise ValueError(
-            f"reference and clustering must describe the same objects, got {sides[0].shape[0]} and "
-            f"{sides[1].shape[0]}"
-        )
+    if len({side.shape[0] for side in sides}) > 1:
+        found = " and ".join(str(side.shape[0]) for side in sides)
+        raise ValueError(f"reference and clustering must describe the same objects, got {found}")
     return *sides, sample_weight
 
 
@@ -466,7 +461,8 @@ def contingency_bayes_factor(table: float | np.ndarray, prior: ArrayLike = 1.0) 
     .. math:: \log \prod_j \frac{B(p + r_j)}{B(p)} - \log \frac{B(p + \sum_j r_j)}{B(p)}, \qquad
               B(a) = \frac{\prod_i \Gamma(a_i)}{\Gamma(\sum_i a_i)}
 
-    A value above 0 speaks for a dependence of rows and columns. The row totals are taken as given.
+    A value above 0 speaks for a dependence of rows and columns (Good 1976). The row totals are
+    taken as given.
 
     Parameters
     ----------
@@ -474,11 +470,6 @@ def contingency_bayes_factor(table: float | np.ndarray, prior: ArrayLike = 1.0) 
         Nonnegative counts, fractions allowed: clusters in rows, classes in columns.
     prior : float or array of shape (n_columns,), default 1.0
         Parameters of the Dirichlet prior of each distribution.
-
-    References
-    ----------
-    .. [1] I. J. Good, On the application of symmetric Dirichlet distributions and their mixtures
-       to contingency tables, Annals of Statistics 4, 1976.
 
     Examples
     --------
@@ -492,10 +483,7 @@ def contingency_bayes_factor(table: float | np.ndarray, prior: ArrayLike = 1.0) 
     if r.ndim != 2 or 0 in r.shape:
         raise ValueError(f"table must hold clusters in rows, classes in columns; got {r.shape}")
     if not np.isfinite(r).all() or r.min() < 0:
-        raise ValueError(
-            f"table must hold finite nonnegative counts, got {r.min():g} as the smallest: count "
-            "the pairs of labels first"
-        )
+        raise ValueError(f"table must hold finite nonnegative counts, got {r.min():g}: count first")
     p = np.asarray(prior, dtype=np.float64)
     if p.shape not in ((), (1,), r.shape[1:]) or not np.isfinite(p).all() or p.min() <= 0:
         raise ValueError(
@@ -537,8 +525,6 @@ def calibration_curve(
     random_state: RandomState = 0,
 ) -> CalibrationCurve:
     """How often pairs that should be together with chance p are together in the reference.
-
-    Of the pairs that a calibrated clustering gives p = 0.7, seven in ten are together.
 
     Parameters
     ----------
@@ -584,9 +570,7 @@ def calibration_curve(
     weight, predicted, observed = shares(weights)
     used = weight > 0
     if not used.any():
-        raise ValueError(
-            "calibration needs pairs: give at least two objects a sample_weight above 0"
-        )
+        raise ValueError("calibration needs pairs: give two objects a sample_weight above 0")
     low = high = None
     if interval is not None:
         resamples = bootstrap_weights(rng, n, weights, interval)

@@ -38,8 +38,7 @@ def partition_coefficient(
     ----------
     clustering : memberships of shape (n, k), or labels of shape (n,)
     normalized : bool
-        Rescale to [0, 1]: 1 - k/(k-1) (1 - coefficient) (Dave 1996), which removes the preference
-        for small k.
+        Rescale to [0, 1]: 1 - k/(k-1) (1 - coefficient) (Dave 1996).
     %(sample_weight)s
     %(bootstrap)s
 
@@ -168,11 +167,8 @@ def silhouette(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean silhouette of the labels: how much closer objects are to their own cluster.
-
-    The mean of s_i = (b_i - a_i) / max(a_i, b_i), where a_i is the mean distance to the object's
-    own cluster and b_i that to the nearest other one (Rousseeuw 1987). Between -1 and 1, as
-    ``silhouette_score`` in scikit-learn.
+    """Mean of (b_i - a_i) / max(a_i, b_i), where a_i is the mean distance of an object to its own
+    cluster and b_i that to the nearest other one (Rousseeuw 1987); at most 1.
 
     Parameters
     ----------
@@ -203,10 +199,8 @@ def fuzzy_silhouette(
 ) -> float | Estimate:
     """Mean silhouette of the labels, weighted by margin_i^a of the memberships.
 
-    The silhouette of an object is s_i = (b_i - a_i) / max(a_i, b_i), where a_i is the mean distance
-    to its own cluster and b_i that to the nearest other one (Rousseeuw 1987, Campello and Hruschka
-    2006). Distances are Euclidean, computed block by block: O(n^2 p) time, no n x n memory.
-    Between -1 and 1. For labels, equal to ``silhouette_score`` in scikit-learn.
+    See ``silhouette``, and Campello and Hruschka (2006). Distances are Euclidean, computed block by
+    block: O(n^2 p) time, no n x n memory. For labels, equal to scikit-learn's ``silhouette_score``.
 
     Parameters
     ----------
@@ -280,17 +274,14 @@ def consensus_distribution(coassociations: Mapping[int, Any]) -> ConsensusDistri
     """Distribution of co-association values for every number of clusters, with its area.
 
     If clusters are clear, pairs are together nearly always or nearly never, and the curve is flat
-    between 0 and 1. The number of clusters is the one after which the area hardly grows [1]_.
+    between 0 and 1. The number of clusters is the one after which the area hardly grows (Monti,
+    Tamayo, Mesirov and Golub 2003).
 
     Parameters
     ----------
     coassociations : mapping from int to array or operator of shape (n, n)
-        The co-association of clusterings with this number of clusters, such as
-        ``similarity.coassociation(labelings)``; NaN for pairs that no clustering saw together.
-
-    References
-    ----------
-    .. [1] Monti, Tamayo, Mesirov and Golub (2003). Consensus clustering. Machine Learning 52.
+        Made by ``similarity.coassociation`` from clusterings with this number of clusters; NaN for
+        pairs that no clustering saw together.
 
     Examples
     --------

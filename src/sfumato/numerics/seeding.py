@@ -287,11 +287,7 @@ def _bulk(X: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
 
 def _medians(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Lower weighted medians (d,); weight w counts as w copies."""
-    order = np.argsort(X, axis=0)
-    cumulative = np.cumsum(weights[order], axis=0)
-    place = np.argmax(cumulative >= 0.5 * cumulative[-1], axis=0)
-    columns = np.arange(X.shape[1])
-    return X[order[place, columns], columns]
+    return np.quantile(X, 0.5, axis=0, weights=weights, method="inverted_cdf")
 
 
 def complete(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
