@@ -419,8 +419,7 @@ def make_labelings(
         U = (1 - label_noise) * pure + label_noise / n_clusters
     else:
         U = check_memberships(memberships)
-    L = np.stack(
-        [rng.permutation(U.shape[1])[_draw_labels(rng, U)] for _ in range(n_members)], axis=1
-    )
+    k = U.shape[1]
+    L = np.stack([rng.permutation(k)[_draw_labels(rng, U)] for _ in range(n_members)], axis=1)
     L[rng.random(L.shape) < missing] = -1
     return Simulated(L, U, U.argmax(axis=1))

@@ -163,9 +163,7 @@ def one_hot(
     """
     labels = to_numpy(labels)
     if labels.ndim != 1 or not len(labels):
-        raise ValueError(
-            f"labels must be one-dimensional, with at least one object; got shape {labels.shape}"
-        )
+        raise ValueError(f"labels must be one-dimensional and not empty, got shape {labels.shape}")
     if labels.dtype.kind not in "iu":
         labels = encode(labels)
     if labels.min() < -1:
@@ -327,7 +325,7 @@ def cooccurrence(memberships: ArrayLike, pairs: ArrayLike | None = None) -> Any:
     indices = to_numpy(pairs)
     if indices.ndim != 2 or indices.shape[1] != 2 or indices.dtype.kind not in "iu":
         raise ValueError(
-            f"pairs must be integers of shape (m, 2), got {indices.dtype} of shape {indices.shape}"
+            f"pairs must be integers (m, 2), got {indices.dtype} of shape {indices.shape}"
         )
     if indices.size and not (-n <= indices.min() and indices.max() < n):
         raise ValueError(
@@ -394,9 +392,7 @@ def predict_strongest(model: Any, X: Any, top: int = 8) -> sp.csr_array:
     (300, 40)
     """
     if not hasattr(model, "predict_proba"):
-        raise TypeError(
-            f"model must be a fitted estimator with predict_proba, got {type(model).__name__}"
-        )
+        raise TypeError(f"model must be fitted and have predict_proba, got {type(model).__name__}")
     whole = isinstance(X, (list, tuple)) and len(X) and np.ndim(X[0]) == 2
     if whole or not hasattr(X, "__getitem__"):  # partitions and operators have no rows to slice
         return strongest(model.predict_proba(X), top)

@@ -36,9 +36,7 @@ def _compat(root: str) -> Any:
     try:
         return import_module(f"array_api_compat.{root}")
     except ImportError as error:
-        raise ImportError(
-            f"{root} arrays need array-api-compat: pip install 'sfumato[gpu]'"
-        ) from error
+        raise ImportError(f"{root} arrays need a package: pip install 'sfumato[gpu]'") from error
 
 
 def reader(array: object) -> Any:

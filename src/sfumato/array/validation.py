@@ -62,7 +62,7 @@ def check_numbers(value: Any, name: str) -> list[int] | None:
     if isinstance(value, str):
         if value != "auto":
             raise ValueError(
-                f"{name} must be an integer, a sequence of integers or 'auto', got {value!r}"
+                f"{name} must be an integer, several integers or 'auto', got {value!r}"
             )
         return None
     several = value if isinstance(value, Iterable) else [value]
@@ -123,7 +123,7 @@ def check_weights(
     weights = weights if weights.ndim else np.full(n, float(weights))
     if weights.shape != (n,):
         raise ValueError(
-            f"{name} must hold one weight for each of the {n} {of}, got shape {weights.shape}"
+            f"{name} must hold a weight for each of {n} {of}, got shape {weights.shape}"
         )
     refused = np.flatnonzero(~np.isfinite(weights))
     if refused.size:
@@ -218,9 +218,7 @@ def memory_budget() -> int:
         with suppress(ValueError, OverflowError):
             if (size := int(float(override))) >= 0:
                 return size
-        raise ValueError(
-            f"SFUMATO_MEMORY_BUDGET must be a number of bytes such as 2e9, got {override[:40]!r}"
-        )
+        raise ValueError(f"SFUMATO_MEMORY_BUDGET must be bytes, such as 2e9, got {override[:40]!r}")
     limits = [_available(), _address_space_left(), *_cgroup_left()]
     return max(0, int(min((limit for limit in limits if limit is not None), default=2**62)))
 

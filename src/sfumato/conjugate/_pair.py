@@ -32,9 +32,7 @@ def as_numbers(value: object, name: str) -> np.ndarray:
         ) from error
     objects = array.ravel() if array.dtype.kind == "O" else ["text"]
     if array.dtype.kind not in "biuf" and not all(isinstance(entry, Real) for entry in objects):
-        raise TypeError(
-            f"{name} must hold numbers, got {reprlib.repr(value)} of dtype {array.dtype}"
-        )
+        raise TypeError(f"{name} must hold numbers, got {reprlib.repr(value)} ({array.dtype})")
     return array.astype(np.float64)
 
 
@@ -235,9 +233,7 @@ class ConjugatePair(ABC):
 
     def _require_single(self, name: str, way: str = "index it") -> None:
         if self.batch_shape:
-            raise ValueError(
-                f"{name} is for one prior, and this object holds {self.batch_shape}: {way}"
-            )
+            raise ValueError(f"{name} is for one prior, not {self.batch_shape} of them: {way}")
 
     def _parameters(self) -> dict[str, Any]:
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]
@@ -277,9 +273,7 @@ class ConjugatePair(ABC):
         self._check_leading_shape(leading[:-1], "data")
         weight = np.ones(()) if weight is None else as_numbers(weight, "weight")
         if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
-            raise ValueError(
-                f"weight must be finite and nonnegative, got {reprlib.repr(weight.tolist())}"
-            )
+            raise ValueError(f"weight must be finite and nonnegative, got {weight.min():g}")
         try:
             weight = np.broadcast_to(weight, leading)
         except ValueError as error:

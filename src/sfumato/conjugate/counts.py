@@ -92,9 +92,7 @@ class BetaBinomial(_CountsPair):
         data, weight = super()._check(data, weight)
         beyond = (data < 0) | (data > np.asarray(self.trials)[..., None])
         if (beyond | (data != np.floor(data))).any():
-            raise ValueError(
-                f"data must be whole numbers from 0 to trials={self.trials}, NaN where missing"
-            )
+            raise ValueError(f"data must be whole numbers from 0 to trials={self.trials}, or NaN")
         return data, weight
 
     def _posterior_parameters(self, statistics: ArrayLike) -> dict[str, Any]:

@@ -133,10 +133,9 @@ class NormalKnownVariance(_Normal):
 
     def _log_ratio(self, statistics: Moments) -> Any:
         kappa, _, square = pull(self.known_variance / self.variance, self.mean, statistics)
-        shrink = np.log(self.known_variance / self.variance) - np.log(kappa)
-        return 0.5 * (
-            shrink - statistics.count * np.log(self.known_variance) - square / self.known_variance
-        )
+        known = self.known_variance
+        shrink = np.log(known / self.variance) - np.log(kappa)
+        return 0.5 * (shrink - statistics.count * np.log(known) - square / known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +303,7 @@ class NormalInverseWishart(_Normal):
         mean, scale = (check_parameter(getattr(self, name), name) for name in self._any_sign)
         if mean.ndim == 0 or scale.ndim < 2 or scale.shape[-2:] != (mean.shape[-1],) * 2:
             raise ValueError(
-                f"mean (d,) and scale (d, d) must agree, got shapes {mean.shape} and {scale.shape}"
+                f"mean (d,) and scale (d, d) must agree, got {mean.shape} and {scale.shape}"
             )
         check_parameter(self.df, "df", above=mean.shape[-1] - 1.0)
         object.__setattr__(self, "scale", positive_definite(scale, "scale"))
@@ -314,7 +313,7 @@ class NormalInverseWishart(_Normal):
         data, weight = super()._check(data, weight)
         if data.shape[-1] != self.mean.shape[-1]:
             raise ValueError(
-                f"data must hold vectors of length {self.mean.shape[-1]}, got shape {data.shape}"
+                f"data must hold vectors of length {self.mean.shape[-1]}, got {data.shape}"
             )
         return data, weight
 
@@ -398,9 +397,7 @@ def positive_definite(matrices: np.ndarray, name: str) -> np.ndarray:
     try:
         np.linalg.cholesky(matrices)
     except np.linalg.LinAlgError as error:
-        raise ValueError(
-            f"{name} must be positive definite: add a small multiple of the identity"
-        ) from error
+        raise ValueError(f"{name} must be positive definite: add some of the identity") from error
     return matrices
 
 

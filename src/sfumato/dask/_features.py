@@ -125,9 +125,7 @@ def shards(folder: Any, pattern: str = "*") -> da.Array:
     found = Path(folder).glob(pattern)
     paths = sorted(path for path in found if path.suffix in (".npy", ".parquet"))
     if not paths:
-        raise ValueError(
-            f"folder={str(folder)!r} holds no .npy or .parquet file that matches {pattern!r}"
-        )
+        raise ValueError(f"folder={str(folder)!r} holds no .npy or .parquet file like {pattern!r}")
     blocks = []
     for path in paths:
         shape, dtype = _header(path)
@@ -252,9 +250,7 @@ class SpreadRows(Rows):
     def _given(self) -> list[list[Any]]:
         """Every block with its columns."""
         columns = [self.X.cut(column) for column in self.columns]
-        return [
-            [block, *(column[b] for column in columns)] for b, block in enumerate(self.X.blocks)
-        ]
+        return [[block, *each] for block, *each in zip(self.X.blocks, *columns, strict=True)]
 
     @property
     def is_kept(self) -> bool:
@@ -407,11 +403,8 @@ def check_features(estimator: Estimator, X: da.Array, reset: bool, missing: bool
     X = check_array(X, "X")
     check_width(estimator, X, reset)
     features = Features(X)
-    facts = [
-        part
-        for group in client().gather(features.submit(_facts, features.blocks))
-        for part in group
-    ]
+    groups = client().gather(features.submit(_facts, features.blocks))
+    facts = [part for group in groups for part in group]
     low, high, gaps = zip(*facts, strict=True)
     features.extremes = np.stack([np.fmin.reduce(low), np.fmax.reduce(high)])
     features.has_missing = any(gaps)

@@ -42,9 +42,7 @@ def as_frame(X: Array) -> Any:
     try:
         import narwhals as nw
     except ImportError as error:
-        raise ImportError(
-            "data frames are read with narwhals: pip install 'sfumato[io]'"
-        ) from error
+        raise ImportError("data frames need narwhals: pip install 'sfumato[io]'") from error
     refuse_same_names(X, "X")
     return nw.from_native(X, eager_only=True)
 
@@ -55,7 +53,7 @@ def read_columns(names: list[Any], guesses: list[str], columns: Array) -> list[s
         return guesses
     if not isinstance(columns, Mapping):
         raise TypeError(
-            f"columns must map columns to kinds, such as {{'age': 'normal'}}, got {columns!r}"
+            f"columns must map columns to kinds, as {{'age': 'normal'}}, got {columns!r}"
         )
     kinds = list(guesses)
     for key, kind in columns.items():
@@ -199,7 +197,7 @@ def _code(values: ArrayLike, column: Column) -> np.ndarray:
     if column.kind == "log-normal":
         if (seen <= 0).any():
             raise ValueError(
-                f"X, column {column.name!r} must be positive to be log-normal, got {seen.min():g}"
+                f"X, column {column.name!r} must be positive (log-normal), got {seen.min():g}"
             )
         return np.log(numbers)
     refuse_overflow(numbers[:, None], f"X[{column.name!r}]")

@@ -139,10 +139,8 @@ def symmetric(pairs: np.ndarray, value: np.ndarray, group: Any, size: int) -> An
     at = pairs if group is None else group[pairs]
     kept = (at >= 0).all(axis=1) & (at[:, 0] != at[:, 1])
     at, value = at[kept], value[kept]
-    both = np.concatenate([at, at[:, ::-1]])
-    return sp.csr_array(
-        sp.coo_array((np.tile(value, 2), (both[:, 0], both[:, 1])), shape=(size, size))
-    )
+    both = np.concatenate([at, at[:, ::-1]]).T
+    return sp.csr_array(sp.coo_array((np.tile(value, 2), tuple(both)), shape=(size, size)))
 
 
 def _label_links(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -227,9 +225,7 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     weights = given[:, 2] if given.shape[1] == 3 else np.full(len(rows), np.nan)
     # Bounded, so that products of weights and similarities stay finite.
     if given.shape[1] == 3 and not ((weights <= 1e100) & (weights > 0)).all():
-        raise ValueError(
-            f"weights of {name} (its third column) must be positive, and 1e+100 at most"
-        )
+        raise ValueError(f"weights of {name} (its third column) must be positive, at most 1e+100")
     return rows, weights
 
 

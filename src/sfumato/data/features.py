@@ -168,9 +168,7 @@ def without_empty(X: Any, mass: Weights) -> Weights:
         return mass
     weights = np.where(empty, 0.0, 1.0 if mass is None else mass)
     if not weights.any():
-        raise ValueError(
-            "X has no object with an observed value and a positive weight: nothing can be learnt"
-        )
+        raise ValueError("X has no object with an observed value and a positive weight")
     return weights
 
 
@@ -285,9 +283,7 @@ def refuse_same_names(X: Any, name: str) -> None:
     if columns is None or getattr(columns, "is_unique", True):
         return
     same = ", ".join(repr(column) for column in columns[columns.duplicated()].unique()[:8])
-    raise ValueError(
-        f"{name} has several columns called {same}: rename them, or drop all but one of a name"
-    )
+    raise ValueError(f"{name} has several columns called {same}: rename or drop them")
 
 
 def refuse_non_numbers(X: Any, name: str, taker: str) -> None:

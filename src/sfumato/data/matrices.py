@@ -82,15 +82,11 @@ def _checked(W: Any, name: str, signed: bool) -> Any:
     """Finite floats; negative values beyond rounding are refused unless ``signed``."""
     W = sp.csr_array(W) if sp.issparse(W) else W
     if W.dtype.kind == "c":
-        raise ValueError(
-            f"{name} holds complex data, which is not supported: take the real part or the modulus"
-        )
+        raise ValueError(f"{name} holds complex data: take the real part or the modulus")
     try:
         W = W if W.dtype in (np.float32, np.float64) else W.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"{name} must hold numbers, got an array of dtype {W.dtype}: {error}"
-        ) from error
+        raise TypeError(f"{name} must hold numbers, got dtype {W.dtype}: {error}") from error
     if sp.issparse(W) and not W.has_canonical_format:
         W = W.copy()
         W.sum_duplicates()

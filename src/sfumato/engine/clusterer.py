@@ -143,11 +143,8 @@ class Clusterer(
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         """Names and bytes of the largest arrays of a fit, besides the data."""
         k = min(most_clusters(self.n_clusters), size.n)
-        return {
-            "a copy of X": size.copy(),
-            "memberships": size.n * k * size.itemsize,
-            "labels": 8 * size.n,
-        }
+        memberships = size.n * k * size.itemsize
+        return {"a copy of X": size.copy(), "memberships": memberships, "labels": 8 * size.n}
 
     def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
         """Ways to fit the same objects in less memory, and the bytes they take."""

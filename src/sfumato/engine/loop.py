@@ -24,9 +24,7 @@ from ..array.types import ArrayLike
 State: TypeAlias = Any  # a NamedTuple of arrays
 Step = Callable[[Any], tuple[Any, Any]]
 
-_listener: ContextVar[Callable[[int, int, float], None] | None] = ContextVar(
-    "sfumato_progress", default=None
-)
+_listener: ContextVar[Any] = ContextVar("sfumato_progress", default=None)
 _keeper: ContextVar[Any] = ContextVar("sfumato_checkpoints", default=None)
 
 

@@ -97,9 +97,7 @@ def eigengap(eigenvalues: ArrayLike) -> np.ndarray:
     """
     values = np.minimum(np.asarray(eigenvalues, dtype=np.float64), 1.0)
     if values.ndim != 1 or len(values) < 2:
-        raise ValueError(
-            f"eigenvalues must be an array of at least two numbers, got shape {values.shape}"
-        )
+        raise ValueError(f"eigenvalues must be two numbers or more, got shape {values.shape}")
     gaps = (values[:-1] - values[1:]) / np.maximum(1.0 - values[1:], 1e-9)
     gaps[0] = np.nan
     return gaps

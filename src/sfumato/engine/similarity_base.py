@@ -97,7 +97,7 @@ class SimilarityClusterer(Clusterer):
         if not isinstance(self.n_clusters, Integral):
             if pair_weight is not None:
                 raise ValueError(
-                    f"n_clusters={self.n_clusters!r} takes no pair_weight: give one number"
+                    f"n_clusters={self.n_clusters!r} takes no pair_weight: give a number"
                 )
             links = {"must_link": must_link, "cannot_link": cannot_link}
             return self._fit_automatic(X, sample_weight, y, **links)
@@ -131,7 +131,7 @@ class SimilarityClusterer(Clusterer):
             return Evidence(rows.average(W), rows.weights, pairs), rows
         if pair_weight is not None:
             raise ValueError(
-                "pair_weight needs similarity='precomputed': features measure all pairs alike"
+                "pair_weight needs similarity='precomputed'; features measure all pairs"
             )
         rows, W = self._from_features(X, sample_weight)
         return Evidence(W, rows.weights), rows

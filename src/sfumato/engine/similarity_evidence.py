@@ -111,9 +111,7 @@ def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, A
     missing = np.isnan(dense)
     Q = np.ones(dense.shape) if pair_weight is None else _dense(pair_weight, "pair_weight")
     if Q.shape != dense.shape:
-        raise ValueError(
-            f"pair_weight must have the shape of W, {dense.shape}, got {tuple(Q.shape)}"
-        )
+        raise ValueError(f"pair_weight must have the shape of W, {dense.shape}, got {Q.shape}")
     if not np.isfinite(Q).all() or Q.min() < 0:
         raise ValueError("pair_weight must be finite and nonnegative; 0 means not measured")
     # Products of weights with squared similarities, and their sums, must stay finite.
@@ -251,9 +249,7 @@ def similarity_of_distances(
     if D.ndim != 2 or (scales is None and D.shape[0] != D.shape[1]):
         raise ValueError(f"similarity='distance' needs distances (n, n), got shape {D.shape}")
     if scales is not None and D.shape[1] != scales.size:
-        raise ValueError(
-            f"distances of new objects must be (n_new, {scales.size}), got shape {D.shape}"
-        )
+        raise ValueError(f"distances of new objects must be (n_new, {scales.size}), got {D.shape}")
     if np.isnan(D).any() or D.min(initial=0.0) < 0:
         raise ValueError("distances must be nonnegative numbers without NaN")
     own = D if scales is not None else D + np.diag(np.full(len(D), np.inf))

@@ -103,9 +103,7 @@ def _as_table(values: Array, ids: Any, source: str, roles: Roles) -> Table:
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2 or 0 in values.shape:
-        raise InputError(
-            f"{source} must hold rows and columns, got an array of shape {values.shape}"
-        )
+        raise InputError(f"{source} must hold rows and columns, got shape {values.shape}")
     if values.dtype.kind not in "biuf" and not roles.labels:
         raise InputError(f"{source} must hold numbers, got {values.dtype}")
     if ids is not None and len(ids) != values.shape[0]:

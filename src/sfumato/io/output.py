@@ -275,9 +275,7 @@ def check_folder(what: str, allowed: Callable[[Path], bool]) -> Check:
 
     def check(path: Path, force: bool) -> None:
         if os.path.lexists(path) and not (path.is_dir() and all(map(allowed, path.iterdir()))):
-            raise InputError(
-                f"--out: {plain(path, 200)} exists and is not {what}: choose another name"
-            )
+            raise InputError(f"--out: {plain(path, 200)} is not {what}: choose another name")
         _check_free(path, force, "--out")
 
     return check

@@ -123,9 +123,7 @@ def _places(names: Sequence[str], columns: Sequence[str], what: str, source: str
         raise InputError(f"{source}: {what} {quoted(absent)} {said}: it has {quoted(columns)}")
     counts = Counter(columns)
     if twice := [name for name in names if counts[name] > 1]:
-        raise InputError(
-            f"{source}: two columns are called '{plain(twice[0])}': {what} cannot tell them apart"
-        )
+        raise InputError(f"{source}: two columns are called '{plain(twice[0])}', for {what}")
     return [known[name] for name in names]
 
 
@@ -305,9 +303,7 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
     try:
         before = path.stat()
         if not stat.S_ISREG(before.st_mode):
-            raise InputError(
-                f"{source} is a {'folder' if path.is_dir() else 'device'}, not a file of data"
-            )
+            raise InputError(f"{source} is a {'folder' if path.is_dir() else 'device'}, not data")
         if before.st_size == 0:
             raise InputError(f"{source} is empty: there is no table in it")
         begun = version(path)
@@ -316,9 +312,7 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         table = _by_kind(kind, path, source, roles, report)._replace(kind=kind, digest=digest)
         if version(path) != begun:
-            raise InputError(
-                f"{source} changed while it was read: wait until it is complete, or copy it first"
-            )
+            raise InputError(f"{source} changed while it was read: wait, or copy it first")
         return table
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"no file called {plain(path, 200)}") from error
@@ -348,9 +342,8 @@ def _by_kind(
     module, reader = _READERS[kind]
     progress = [report] if kind == "text" else []
     try:
-        return getattr(import_module(f"{__package__}.{module}"), reader)(
-            path, source, roles, *progress
-        )
+        read = getattr(import_module(f"{__package__}.{module}"), reader)
+        return read(path, source, roles, *progress)
     except InputError as error:  # the file name may explain why there is no table
         named = path.suffix.lower() in (".npy", ".npz", ".parquet", ".xlsx", ".h5ad")
         if kind != "text" or not named:

@@ -192,9 +192,7 @@ def bootstrap_weights(
 ) -> Iterator[np.ndarray]:
     """Weights of bootstrap draws: multinomial counts of the objects times their weights."""
     if not 0 < interval < 1:
-        raise ValueError(
-            f"interval must be a level between 0 and 1, such as 0.95, or None; got {interval!r}"
-        )
+        raise ValueError(f"interval must be a level such as 0.95, or None; got {interval!r}")
     for _ in range(400):
         counts = np.bincount(rng.integers(n, size=n), minlength=n).astype(np.float64)
         resampled = counts if weights is None else counts * weights

@@ -108,9 +108,8 @@ def covariances(
     form = (k, d if kind == "full" else 1, d)
     given = scatter.reshape(-1, *form), mass.reshape(-1, k)
     before = [None] * len(given[1]) if previous is None else previous.reshape(-1, *form)
-    found = [
-        _of_one_mixture(family, d, *one, floor, n_steps) for one in zip(*given, before, strict=True)
-    ]
+    each = zip(*given, before, strict=True)
+    found = [_of_one_mixture(family, d, *one, floor, n_steps) for one in each]
     return np.stack(found).reshape(scatter.shape)
 
 

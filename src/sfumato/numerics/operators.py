@@ -151,9 +151,8 @@ def squared_norm(W: Any, left: Weights = None, right: Weights = None) -> float:
     left, right = (np.ones(s) if v is None else v for s, v in ((n, left), (m, right)))
     if sp.issparse(W):
         return float(left @ (W.multiply(W) @ right))
-    return sum(
-        float(left @ (block**2 @ right[columns])) for columns, block in _columns_in_blocks(W)
-    )
+    blocks = _columns_in_blocks(W)
+    return sum(float(left @ (block**2 @ right[columns])) for columns, block in blocks)
 
 
 def _gram(F: Array, weights: Weights) -> Any:

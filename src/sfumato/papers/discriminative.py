@@ -49,9 +49,8 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         k = {"digits": 20, "vehicle": 12, "vehicle (simulated)": 12}.get(name, 6)
         shelf.say(f"working on {name}")
         splits = StratifiedShuffleSplit(n_seeds, test_size=0.5, random_state=0).split(X, c)
-        scores = np.array(
-            [_split(X, c, k, train, test, seed) for seed, (train, test) in enumerate(splits)]
-        )
+        halves = enumerate(splits)
+        scores = np.array([_split(X, c, k, train, test, seed) for seed, (train, test) in halves])
         for m, method in enumerate(("discriminative", "k-means", "mixture per class")):
             cells = [mean_and_deviation(scores[:, m, measure]) for measure in (0, 1)]
             p = [

@@ -32,11 +32,8 @@ def rounding_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     for item, k in announced(shelf, notes):
         for method in ("normalized-cut", "ng-jordan-weiss", "bach-jordan"):
             with warnings.catch_warnings(action="ignore", category=UserWarning):
-                settings: Any = {"method": method, "n_init": 1}
-                found = [
-                    fitted(SpectralClustering, item.W, k, seed, **settings)
-                    for seed in range(n_seeds)
-                ]
+                rounded = partial(fitted, SpectralClustering, method=method, n_init=1)
+                found = [rounded(item.W, k, seed) for seed in range(n_seeds)]
             accuracy = mean_and_deviation([matched_accuracy(item.labels, each) for each in found])
             costs = mean_and_deviation([spectral_cost(item.W, encode(each))[0] for each in found])
             rows.append((item.name, method, accuracy, costs))

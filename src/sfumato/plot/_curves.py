@@ -323,9 +323,8 @@ def conjugate(
     ax.plot(grid, likelihood, "--", color=colors[1], label="likelihood")
     ax.plot(grid, after, color=colors[2], label="posterior")
     low, high = posterior.interval(confidence)
-    ax.axvspan(
-        low, high, color=colors[2], alpha=0.12, linewidth=0, label=f"{confidence:.0%} interval"
-    )
+    label = f"{confidence:.0%} interval"
+    ax.axvspan(low, high, color=colors[2], alpha=0.12, linewidth=0, label=label)
     ax.set(xlabel="parameter", ylabel="density")
     ax.legend(frameon=False)
     return ax

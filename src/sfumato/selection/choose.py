@@ -222,7 +222,7 @@ def _inferred(
         )
     if sizes is not None:
         raise ValueError(
-            f"candidates must be None for {name}, which infers the number of clusters; got {sizes}"
+            f"candidates must be None for {name}, which infers the number; got {sizes}"
         )
     model = data.fit(clone(estimator))
     posterior = dict(enumerate(map(float, model.n_clusters_posterior_[1:]), 1))
@@ -238,7 +238,7 @@ def _criterion(criterion: Any, estimator: Estimator, data: Evidence) -> tuple[st
     if criterion not in CRITERIA:
         names = ", ".join(map(repr, CRITERIA))
         raise ValueError(
-            f"criterion must be 'auto', a function, or one of {names}; got {criterion!r}"
+            f"criterion must be 'auto', a function or one of {names}; got {criterion!r}"
         )
     return criterion, CRITERIA[criterion]
 
@@ -352,9 +352,8 @@ def _with_probabilities(table: list[Candidate], name: str) -> tuple[Candidate, .
         shares = np.bincount(top, minlength=len(table)) / 500
     total = np.nansum(shares)
     shares = np.nan_to_num(shares) / total if total > 0 else np.full(len(table), np.nan)
-    return tuple(
-        row._replace(probability=float(share)) for row, share in zip(table, shares, strict=True)
-    )
+    pairs = zip(table, shares.tolist(), strict=True)
+    return tuple(row._replace(probability=share) for row, share in pairs)
 
 
 def _settled(trial: Trial, name: str, table: list[Candidate], one: bool) -> Choice:

@@ -140,9 +140,7 @@ def _check(estimator: Estimator, X: Any) -> None:
     if hasattr(X, "columns"):
         missing = X.isna() if hasattr(X, "isna") else X.null_count()
         if missing.to_numpy().any():
-            raise ValueError(
-                "X is a data frame with missing values: give an array, or drop those rows"
-            )
+            raise ValueError("X is a data frame with missing values: give an array, or drop rows")
 
 
 def _fit(estimator: Estimator, X: ArrayLike, n_clusters: int, seed: int) -> Any:

@@ -276,9 +276,7 @@ def pair_cost_gradient(
     dense: np.ndarray = as_dense(check_similarity(W)).astype(np.float64)
     n = len(dense)
     if n < 3:
-        raise ValueError(
-            f"W holds similarities of {n} object{'s' * (n > 1)}: pairs are learnt from 3 or more"
-        )
+        raise ValueError(f"W must hold similarities of 3 objects or more, got {n}")
     check_number(n_clusters, "n_clusters", low=2, high=n - 1, integer=True)
     pairs, wanted, weights = _known(must_link, cannot_link, n)
     _refuse_lonely(dense, np.arange(n), "other")
