@@ -405,14 +405,8 @@ def make_labelings(
     >>> L.shape, int(L.min())
     ((50, 20), -1)
     """
-    _check(
-        high=1.0,
-        n_objects=n_objects,
-        n_clusters=n_clusters,
-        n_members=n_members,
-        label_noise=label_noise,
-        missing=missing,
-    )
+    _check(n_objects=n_objects, n_clusters=n_clusters, n_members=n_members)
+    _check(high=1.0, label_noise=label_noise, missing=missing)
     rng = np.random.default_rng(random_state)
     if memberships is None:
         pure = one_hot(rng.permutation(np.arange(n_objects) % n_clusters), n_clusters)

@@ -52,14 +52,12 @@ def check_memberships(memberships: Any, name: str = "memberships") -> Any:
     U = memberships if plain else np.asarray(memberships)
     if U.ndim != 2 or 0 in U.shape:
         raise ValueError(
-            f"{name} must be an array (n_objects, n_clusters), both at least 1; got shape "
-            f"{tuple(U.shape)}"
+            f"{name} must be an array (n, k) that is not empty, got shape {tuple(U.shape)}"
         )
     xp = namespace(U)
     if is_numpy(U) and U.dtype.kind not in "biuf":
         raise TypeError(
-            f"{name} must hold numbers, got dtype {U.dtype}: for labels pass a one-dimensional "
-            "array"
+            f"{name} must hold numbers, got dtype {U.dtype}; labels are one-dimensional"
         )
     if not xp.isdtype(U.dtype, "real floating"):
         U = xp.astype(U, xp.float64)
@@ -170,10 +168,7 @@ def one_hot(
         raise ValueError(f"labels must be 0, 1, ... or -1 for unknown, got {labels.min()}")
     k = max(1, int(labels.max()) + 1) if n_clusters is None else n_clusters
     if labels.max() >= k:
-        raise ValueError(
-            f"labels go up to {labels.max()} but n_clusters={k}: ask for at least "
-            f"{labels.max() + 1} clusters"
-        )
+        raise ValueError(f"n_clusters={k} is too small for labels up to {labels.max()}")
     fix = "encode the labels as 0, 1, ..., k - 1 first"
     reserve((len(labels), k), dtype, "one_hot memberships", fix)
     U = np.zeros((len(labels), k), dtype=dtype)
@@ -241,10 +236,7 @@ def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
     """
     U, V = check_memberships(memberships), check_memberships(reference, "reference")
     if U.shape[0] != V.shape[0]:
-        raise ValueError(
-            f"memberships and reference must describe the same objects, got {U.shape[0]} and "
-            f"{V.shape[0]} rows"
-        )
+        raise ValueError(f"memberships and reference have {U.shape[0]} and {V.shape[0]} objects")
     xp = namespace(U)
     k, k_reference = U.shape[1], V.shape[1]
     overlap = to_numpy(U.T @ xp.astype(V, U.dtype))
@@ -324,9 +316,7 @@ def cooccurrence(memberships: ArrayLike, pairs: ArrayLike | None = None) -> Any:
         return together
     indices = to_numpy(pairs)
     if indices.ndim != 2 or indices.shape[1] != 2 or indices.dtype.kind not in "iu":
-        raise ValueError(
-            f"pairs must be integers (m, 2), got {indices.dtype} of shape {indices.shape}"
-        )
+        raise ValueError(f"pairs must be integers (m, 2), got {indices.dtype} {indices.shape}")
     if indices.size and not (-n <= indices.min() and indices.max() < n):
         raise ValueError(
             f"pairs name objects from {indices.min()} to {indices.max()}, but there are {n} "

@@ -27,9 +27,7 @@ def as_numbers(value: object, name: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(
-            f"{name} must be an array, got rows of different lengths: {reprlib.repr(value)}"
-        ) from error
+        raise ValueError(f"{name} has rows of different lengths: {reprlib.repr(value)}") from error
     objects = array.ravel() if array.dtype.kind == "O" else ["text"]
     if array.dtype.kind not in "biuf" and not all(isinstance(entry, Real) for entry in objects):
         raise TypeError(f"{name} must hold numbers, got {reprlib.repr(value)} ({array.dtype})")
@@ -47,10 +45,7 @@ def check_parameter(
         wanted = "finite" if above == -np.inf else f"greater than {above:g} and finite"
         raise ValueError(f"{name} must be {wanted}, got {reprlib.repr(value)}")
     if (np.abs(array) > most).any():
-        raise ValueError(
-            f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: sums of larger "
-            "numbers overflow"
-        )
+        raise ValueError(f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}")
     return array
 
 
@@ -167,7 +162,7 @@ class ConjugatePair(ABC):
             return type(self)(**parameters)
         except ValueError as error:
             raise ValueError(
-                f"data and prior are too far apart, or too large, to add up: change units ({error})"
+                f"data and prior are too far apart to add up: change units ({error})"
             ) from error
 
     def posterior(self, data: ArrayLike, weight: ArrayLike | None = None) -> Self:
@@ -246,9 +241,7 @@ class ConjugatePair(ABC):
             leading = np.broadcast_shapes(*shapes.values())
         except ValueError as error:
             found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-            raise ValueError(
-                f"parameters must have one leading shape, or shapes that broadcast, got {found}"
-            ) from error
+            raise ValueError(f"leading shapes of parameters must broadcast, got {found}") from error
         for name, value in parameters.items():
             array = np.array(np.broadcast_to(value, leading + value.shape[len(shapes[name]) :]))
             array.flags.writeable = False
@@ -299,8 +292,5 @@ class ConjugatePair(ABC):
 
 def _require_finite(values: ArrayLike, name: str) -> Any:
     if not np.isfinite(values).all():
-        raise ValueError(
-            f"{name} overflows: data and prior are too far apart, or too large, for floating "
-            "point: change units"
-        )
+        raise ValueError(f"{name} overflows: data and prior are too far apart: change units")
     return values

@@ -302,9 +302,7 @@ class NormalInverseWishart(_Normal):
     def __post_init__(self) -> None:
         mean, scale = (check_parameter(getattr(self, name), name) for name in self._any_sign)
         if mean.ndim == 0 or scale.ndim < 2 or scale.shape[-2:] != (mean.shape[-1],) * 2:
-            raise ValueError(
-                f"mean (d,) and scale (d, d) must agree, got {mean.shape} and {scale.shape}"
-            )
+            raise ValueError(f"mean (d,) and scale (d, d) must agree: {mean.shape}, {scale.shape}")
         check_parameter(self.df, "df", above=mean.shape[-1] - 1.0)
         object.__setattr__(self, "scale", positive_definite(scale, "scale"))
         super().__post_init__()
@@ -312,9 +310,7 @@ class NormalInverseWishart(_Normal):
     def _check(self, data: Any, weight: Any) -> Any:
         data, weight = super()._check(data, weight)
         if data.shape[-1] != self.mean.shape[-1]:
-            raise ValueError(
-                f"data must hold vectors of length {self.mean.shape[-1]}, got {data.shape}"
-            )
+            raise ValueError(f"data must hold vectors of {self.mean.shape[-1]}, got {data.shape}")
         return data, weight
 
     def _fits(self, statistics: Any) -> bool:

@@ -263,13 +263,9 @@ class SpreadRows(Rows):
         tasks = self._tasks("map", function)
         shape, dtype = submit(lambda parts: (parts[0].shape, parts[0].dtype), tasks[0]).result()
         wait(tasks)
-        by_group = zip(tasks, self.X.groups, strict=True)
-        parts = self.X.in_order(
-            [
-                [dask.delayed(getitem)(task, i) for i in range(len(group))]
-                for task, group in by_group
-            ]
-        )
+        sizes = zip(tasks, map(len, self.X.groups), strict=True)
+        each = [[dask.delayed(getitem)(task, i) for i in range(size)] for task, size in sizes]
+        parts = self.X.in_order(each)
         sized = zip(parts, np.diff(self.X.bounds), strict=True)
         blocks = [da.from_delayed(part, (int(n), *shape[1:]), dtype) for part, n in sized]
         return da.concatenate(blocks, axis=0)
@@ -388,10 +384,8 @@ class Features:
         out = np.empty((len(indices), self.shape[1]), dtype=self.dtype)
         wanted = {b: np.flatnonzero(owner == b) for b in np.unique(owner).tolist()}
         groups = [own for group in self.groups if (own := [b for b in group if b in wanted])]
-        tasks = [
-            submit(_taken, [[self.blocks[b], indices[wanted[b]] - self.bounds[b]] for b in own])
-            for own in groups
-        ]
+        asked = {b: [self.blocks[b], indices[at] - self.bounds[b]] for b, at in wanted.items()}
+        tasks = [submit(_taken, [asked[b] for b in own]) for own in groups]
         for own, parts in zip(groups, client().gather(tasks), strict=True):
             for b, part in zip(own, parts, strict=True):
                 out[wanted[b]] = part

@@ -209,8 +209,7 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     given = given.reshape(0, 2) if given.size == 0 else given
     if given.ndim != 2 or given.shape[1] not in (2, 3):
         raise ValueError(
-            f"{name} must hold pairs of row numbers (m, 2), or with weights (m, 3); got shape "
-            f"{given.shape}"
+            f"{name} must hold pairs (m, 2), or with weights (m, 3); got {given.shape}"
         )
     index = given[:, :2]
     if not (np.isfinite(index).all() and (index == np.rint(index)).all()):
@@ -245,10 +244,7 @@ def known_labels(y: ArrayLike | None, n: int, n_clusters: int) -> np.ndarray | N
     if labels.size != n:
         raise ValueError(f"y must hold one label for each of the {n} objects, got {labels.size}")
     if labels.max() >= n_clusters:
-        raise ValueError(
-            f"y has {labels.max() + 1} different labels, more than n_clusters={n_clusters}: raise "
-            "n_clusters"
-        )
+        raise ValueError(f"y has {labels.max() + 1} labels: raise n_clusters={n_clusters}")
     return labels
 
 
@@ -261,10 +257,7 @@ def _carry(labels: np.ndarray, component: np.ndarray) -> np.ndarray:
     if clash.size:
         same = component[known] == component[clash[0]]
         other = known[same & (labels[known] != labels[clash[0]])][0]
-        raise ValueError(
-            f"must_link joins rows {clash[0]} and {other}, which have different labels in y: drop "
-            "one of them"
-        )
+        raise ValueError(f"must_link joins rows {clash[0]} and {other}, whose labels in y differ")
     return of_component[component]
 
 

@@ -254,10 +254,7 @@ def refuse_tensors(estimator: Estimator, X: object) -> None:
 def check_width(estimator: Estimator, X: Array, reset: bool) -> None:
     """Refuse features that are not two-dimensional, or do not have the fitted number of columns."""
     if X.ndim != 2:
-        raise ValueError(
-            "X must be two-dimensional (n_samples, n_features), got an array of shape "
-            f"{tuple(X.shape)}"
-        )
+        raise ValueError(f"X must be two-dimensional, got an array of shape {tuple(X.shape)}")
     if reset:
         estimator.n_features_in_ = X.shape[1]
     elif X.shape[1] != estimator.n_features_in_:

@@ -103,10 +103,7 @@ def _checked(W: Any, name: str, signed: bool) -> Any:
     if least >= 0 or (signed and most > 0):
         return W
     if least < -ROUNDING * most:
-        raise ValueError(
-            f"{name} has negative similarities (smallest {least:g}): shift or clip them, e.g. "
-            f"{name}.clip(min=0)"
-        )
+        raise ValueError(f"{name} has negative similarities ({least:g}): try {name}.clip(min=0)")
     values = np.clip(values, 0.0, None)
     return sp.csr_array((values, W.indices, W.indptr), shape=W.shape) if sp.issparse(W) else values
 

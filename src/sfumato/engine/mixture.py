@@ -90,10 +90,7 @@ class Mixture(Clusterer):
             return first_sizes(X, self.max_clusters, weights)
         check_n_clusters(min(sizes), n_objects)
         if max(sizes) > n_objects:
-            warn(
-                f"n_clusters holds {max(sizes)}, more than the {n_objects} objects: numbers above "
-                "are not tried"
-            )
+            warn(f"n_clusters above the {n_objects} objects, {max(sizes)}, is not tried")
         return [k for k in sizes if k <= n_objects]
 
     @documented
@@ -348,10 +345,7 @@ class Mixture(Clusterer):
             self._component = self._component.in_batches()
         X = self._read(X, reset=False)
         if not self._component.missing and has_missing(Rows(X)):
-            raise ValueError(
-                "X has missing values (NaN), and the first batch had none: begin with a batch that "
-                "has some"
-            )
+            raise ValueError("X has missing values (NaN): begin with a batch that has some")
         data = Objects.of(X, check_weights(sample_weight, X), self._batch_labels(y, X))
         self._absorb(data.likelihood(self._component), first)
         return self

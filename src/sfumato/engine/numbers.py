@@ -76,10 +76,8 @@ def misfit(factor: ArrayLike, memberships: ArrayLike) -> float:
 
 def misfit_of_sums(factor: ArrayLike, cross: Any, memberships: ArrayLike) -> float:
     """The misfit from the k x k sums Z'Z, Z'U and U'U, which add up over blocks of objects."""
-    square, both, own = (
-        float(np.square(np.asarray(sums, dtype=np.float64)).sum())
-        for sums in (factor, cross, memberships)
-    )
+    given = (np.asarray(sums, dtype=np.float64) for sums in (factor, cross, memberships))
+    square, both, own = (float(np.square(sums).sum()) for sums in given)
     return max(0.0, (square - 2 * both + own) / max(square, np.finfo(float).tiny))
 
 
@@ -249,8 +247,7 @@ def number_of_few(X: Any, weights: np.ndarray | None = None) -> int:
     found = int(np.argmax(scores)) + 1
     if found == 1 < X.shape[0]:
         warn(
-            f"{X.shape[0]} objects are no closer to each other in clusters than noise would be: "
-            "one cluster is the answer"
+            f"{X.shape[0]} objects are no closer in clusters than noise: one cluster is the answer"
         )
     return found
 

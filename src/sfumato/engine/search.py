@@ -341,10 +341,7 @@ def ruled_out(
     bounds = {by: -2.0 * highest * share + (2.0 if by == "aic" else log_n) * p for by in best}
     if any(bounds[by] <= best[by] + EFFORT.behind for by in best):
         return None
-    reason = (
-        f"not fitted: its {criterion.upper()} would be {bounds[criterion]:.1f} at least, too high "
-        "to be chosen"
-    )
+    reason = f"not fitted: its {criterion.upper()} would be {bounds[criterion]:.1f} at least"
     return ModelCandidate(component.setting, n_parameters=p, reason=reason)
 
 

@@ -96,9 +96,7 @@ class SimilarityClusterer(Clusterer):
         self._forget()
         if not isinstance(self.n_clusters, Integral):
             if pair_weight is not None:
-                raise ValueError(
-                    f"n_clusters={self.n_clusters!r} takes no pair_weight: give a number"
-                )
+                raise ValueError(f"n_clusters={self.n_clusters!r} takes no pair_weight: give one")
             links = {"must_link": must_link, "cannot_link": cannot_link}
             return self._fit_automatic(X, sample_weight, y, **links)
         self._check_parameters()
@@ -130,9 +128,7 @@ class SimilarityClusterer(Clusterer):
             pairs = pairs if pairs is None or rows.group is None else rows.average(pairs)
             return Evidence(rows.average(W), rows.weights, pairs), rows
         if pair_weight is not None:
-            raise ValueError(
-                "pair_weight needs similarity='precomputed'; features measure all pairs"
-            )
+            raise ValueError("pair_weight needs similarity='precomputed': features have none")
         rows, W = self._from_features(X, sample_weight)
         return Evidence(W, rows.weights), rows
 
@@ -238,8 +234,7 @@ class SimilarityClusterer(Clusterer):
             W = check_similarity(W, "the result of similarity(X)", signed=self._signed)
         if W.shape != (rows.size, rows.size):
             raise ValueError(
-                f"similarity(X) must return an ({rows.size}, {rows.size}) similarity, got shape "
-                f"{tuple(W.shape)}"
+                f"similarity(X) must be ({rows.size}, {rows.size}), got {tuple(W.shape)}"
             )
         self._known = known
         self._counted: dict[str, Any] = counted
@@ -328,10 +323,8 @@ class SimilarityClusterer(Clusterer):
         sparse, vectors = size.sparse if given else not dense, 0
         if isinstance(self.similarity, str):
             vectors = krylov_columns(most_clusters(self.n_clusters), size.n, sparse=sparse)
-        return super()._memory_needed(size) | {
-            "the dense similarity": dense,
-            "eigenvectors": vectors * size.n * size.itemsize,
-        }
+        more = {"the dense similarity": dense, "eigenvectors": vectors * size.n * size.itemsize}
+        return super()._memory_needed(size) | more
 
     def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
         def changed(size: InputSize = size, **parameters: Any) -> float:
@@ -368,8 +361,7 @@ class SimilarityClusterer(Clusterer):
             rows = self._function()(X, self._known, **self._counted)
         except TypeError as error:
             raise TypeError(
-                "similarity must accept (X, Y) to compare new objects X with known objects Y: "
-                f"{error}"
+                f"similarity must accept (X, Y), new and known objects: {error}"
             ) from error
         if not isinstance(rows, Factored):
             name = "the result of similarity(X, Y)"
@@ -390,7 +382,7 @@ class SimilarityClusterer(Clusterer):
             return NAMED.get(self.similarity, knn)
         names = ", ".join(map(repr, ("precomputed", "distance", "cluster-kernel", *NAMED)))
         raise ValueError(
-            f"similarity must be one of {names} or a function f(X, Y=None), got {self.similarity!r}"
+            f"similarity must be one of {names} or a function, got {self.similarity!r}"
         )
 
     def __sklearn_tags__(self) -> Any:

@@ -67,8 +67,7 @@ def untrusted(path: Path) -> list[str]:
     except Exception as error:  # readers raise many kinds of errors on damaged files
         if isinstance(error, zipfile.BadZipFile) and "CRC" in str(error):
             raise InputError(
-                f"{plain(path.name)} is damaged, its checksums do not agree: delete it, and fit "
-                "afresh"
+                f"{plain(path.name)} is damaged (checksums): delete it, and fit afresh"
             ) from error
         raise InputError(f"{plain(path.name)} is not a saved model: {plain(error, 100)}") from error
     return [name for name in found if name not in _OTHERS and not _is_our_class(name)]
@@ -338,11 +337,8 @@ def _write_parquet(path: Path, result: Result) -> None:
     pq = extra("pyarrow.parquet", "Parquet files need pyarrow", "'sfumato[io]'")
     pa = import_module("pyarrow")
     U = result.memberships
-    columns = {
-        "id": [str(name) for name in result.ids],
-        "cluster": U.argmax(axis=1),
-        "certainty": U.max(axis=1),
-    }
+    ids = [str(name) for name in result.ids]
+    columns = {"id": ids, "cluster": U.argmax(axis=1), "certainty": U.max(axis=1)}
     names = _columns(U.shape[1], has_noise(result.summary))
     columns |= {name: np.ascontiguousarray(U[:, place]) for place, name in enumerate(names)}
     pq.write_table(pa.table(columns), path)

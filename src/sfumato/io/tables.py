@@ -70,10 +70,7 @@ def read_stream(
     """The table in a stream of text."""
     sample = _beginning(text, source)
     if "\x00" in sample:
-        raise InputError(
-            f"{source} is not text, nor any other kind of file that can be read here: see "
-            "sfumato fit --help"
-        )
+        raise InputError(f"{source} is not text, nor of another known kind: see sfumato fit --help")
     dialect = sniff(sample, source, header=roles.header, delimiter=roles.delimiter)
     text.seek(0)
     reader = _reader(islice(text, dialect.above, None), dialect.delimiter, strict=True)
@@ -393,10 +390,7 @@ def read_anndata(path: Path, source: str, roles: Roles) -> Table:
         columns = [f"PC{place + 1}" for place in range(values.shape[1])]
     for option, name in {"weight": roles.weight, "class": roles.classes, "id": roles.id}.items():
         if name is not None and name not in data.obs:
-            raise InputError(
-                f"{source}: --{option}-column '{plain(name, 40)}' is not among the annotations of "
-                "the cells"
-            )
+            raise InputError(f"{source}: --{option}-column '{plain(name, 40)}' is no annotation")
     _, evidence = assign_roles(columns, Roles(drop=roles.drop, keep=roles.keep), source)
     return Table(
         values[:, evidence] if roles.drop or roles.keep is not None else values,

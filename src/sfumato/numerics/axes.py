@@ -182,10 +182,8 @@ def _sparse_directions(X: np.ndarray, n_axes: int) -> np.ndarray:
     if p <= n_axes or n <= 2:
         return np.eye(p)[:, : max(1, min(n_axes, p))]
     mean = np.asarray(X.mean(axis=0)).reshape(-1)
-    products = {
-        "matvec": lambda v: X @ v.ravel() - mean @ v.ravel(),
-        "rmatvec": lambda v: X.T @ v.ravel() - mean * v.sum(),
-    }
+    products: Any = {"matvec": lambda v: X @ v.ravel() - mean @ v.ravel()}
+    products["rmatvec"] = lambda v: X.T @ v.ravel() - mean * v.sum()
     return _singular(LinearOperator((n, p), dtype=np.float64, **products), n_axes)
 
 

@@ -361,9 +361,8 @@ def _among_columns(table: Table, k: int, t: np.ndarray) -> np.ndarray:
 
 
 def _operator(n: int, product: Callable[[np.ndarray], np.ndarray]) -> LinearOperator:
-    return LinearOperator(
-        (n, n), matvec=lambda v: product(v.reshape(-1, 1))[:, 0], matmat=product, dtype=np.float64
-    )
+    given: Any = {"matvec": lambda v: product(v.reshape(-1, 1))[:, 0], "matmat": product}
+    return LinearOperator((n, n), dtype=np.float64, **given)
 
 
 def chance_level(table: Table) -> float:

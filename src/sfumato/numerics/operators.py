@@ -189,15 +189,9 @@ def positive_degrees(W: Similarity, weights: Weights, name: str) -> Any:
     """Degrees from absolute entries; raises ValueError if all are zero, or if one is negative."""
     degree = degrees(magnitudes(W), weights)
     if bool((degree < 0).any()):
-        raise ValueError(
-            f"{name} has negative degrees (row sums): similarities must be nonnegative, e.g. shift "
-            "or clip them"
-        )
+        raise ValueError(f"{name} has negative degrees (row sums): shift or clip it")
     if not bool((degree > 0).any()):
-        raise ValueError(
-            f"{name} is zero everywhere: no object is similar to any other, so there is nothing to "
-            "cluster"
-        )
+        raise ValueError(f"{name} is zero everywhere: no object is similar to any other")
     return degree
 
 

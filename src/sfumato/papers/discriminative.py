@@ -53,12 +53,9 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         scores = np.array([_split(X, c, k, train, test, seed) for seed, (train, test) in halves])
         for m, method in enumerate(("discriminative", "k-means", "mixture per class")):
             cells = [mean_and_deviation(scores[:, m, measure]) for measure in (0, 1)]
-            p = [
-                f"{ttest_rel(scores[:, 0, i], scores[:, m, i]).pvalue:.1g}"
-                if m and n_seeds > 1
-                else ""
-                for i in (0, 1)
-            ]
+            p = ["", ""]
+            if m and n_seeds > 1:
+                p = [f"{value:.1g}" for value in ttest_rel(scores[:, 0], scores[:, m]).pvalue]
             rows.append((name, method, str(k), cells[0], p[0], cells[1], p[1]))
     notes = (
         "Every method is given the features, standardised on the training half; the classes go to "

@@ -104,11 +104,8 @@ def cluster_kernel_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         notes.append(f"{name}: n = {len(y)}, {k} classes, graph of 10 nearest neighbours.")
         shelf.say(f"working on {name}")
         for kernel, K in _kernels(X, k):
-            scores = [
-                mean_and_deviation([_machine_accuracy(K, y, m, seed) for seed in range(n_seeds)])
-                for m in (1, 2, 5, 10)
-            ]
-            rows.append((name, kernel, *scores))
+            each = [[_machine_accuracy(K, y, m, i) for i in range(n_seeds)] for m in (1, 2, 5, 10)]
+            rows.append((name, kernel, *map(mean_and_deviation, each)))
     notes += [
         f"Support vector machine with C = 100 on a precomputed kernel, {n_seeds} draws of the "
         "labelled objects.",

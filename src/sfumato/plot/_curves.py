@@ -171,8 +171,7 @@ def cluster_numbers(
         distribution = distribution.distribution
     if not isinstance(distribution, Mapping) or not distribution:
         raise TypeError(
-            "distribution must map numbers of clusters to probabilities, or be a Choice, got "
-            f"{distribution!r}"
+            f"distribution must map numbers to probabilities, or be a Choice, got {distribution!r}"
         )
     numbers = sorted(distribution)
     ax = axes_or_new(ax)
@@ -305,10 +304,7 @@ def conjugate(
     """
     posterior = prior.posterior(data)
     if not hasattr(posterior, "distribution") or np.ndim(posterior.mean) != 0:
-        raise ValueError(
-            "prior must be on one number (BetaBinomial, NormalKnownVariance or NormalKnownMean), "
-            f"got {prior!r}"
-        )
+        raise ValueError(f"prior must be on one number, such as BetaBinomial, got {prior!r}")
     if grid is None:
         ends = [d.distribution.ppf([0.005, 0.995]) for d in (prior, posterior)]
         grid = np.linspace(np.min(ends), np.max(ends), 400)

@@ -93,9 +93,7 @@ def cluster_names(names: Names, n_clusters: int) -> list[str]:
     if names is None:
         return [f"cluster {number}" for number in range(n_clusters)]
     if len(names) != n_clusters:
-        raise ValueError(
-            f"names must hold a name for each of {n_clusters} clusters, got {len(names)}"
-        )
+        raise ValueError(f"names must hold {n_clusters} names of clusters, got {len(names)}")
     return [literal(name) for name in names]
 
 
@@ -390,10 +388,7 @@ def simplex(memberships: ArrayLike, *, names: Names = None, ax: Any = None) -> A
     """
     U = as_memberships(memberships)
     if U.shape[1] != 3:
-        raise ValueError(
-            f"simplex draws three clusters, got {U.shape[1]}: use plot.memberships or "
-            "plot.profiles instead"
-        )
+        raise ValueError(f"simplex draws three clusters, got {U.shape[1]}: use plot.profiles")
     ax = axes_or_new(ax)
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
     ax.plot(*np.vstack([corners, corners[:1]]).T, color="grey", linewidth=1)
@@ -528,10 +523,7 @@ def levels(model: Any, *, ax: Axes | None = None) -> Any:
     >>> ax = plot.levels(GaussianMixture(3, random_state=0).fit(X))
     """
     if not hasattr(type(model), "levels_"):
-        raise TypeError(
-            "model must be a fitted clusterer of this library, which has levels_, got "
-            f"{type(model).__name__}"
-        )
+        raise TypeError(f"model must be fitted and have levels_, got {type(model).__name__}")
     found: tuple[Level, ...] = model.levels_
     gap = 0.03  # between neighbouring clusters, as a share of all objects
     ax = axes_or_new(ax)

@@ -172,10 +172,7 @@ def choose_n_clusters(
             jobs.total += len(more)
             table, largest = table + tried(more), more[-1]
         if largest == cap > 2 and _ranked(table, name)[0] == largest:
-            warn(
-                f"the best number of clusters is the largest one tried, {largest}: there may be "
-                "more; raise max_clusters"
-            )
+            warn(f"the best number is the largest one tried, {largest}: raise max_clusters")
     return _settled(trial, name, table, one=1 in (sizes or [1]))
 
 
@@ -221,9 +218,7 @@ def _inferred(
             f"clusters; got {criterion!r}"
         )
     if sizes is not None:
-        raise ValueError(
-            f"candidates must be None for {name}, which infers the number; got {sizes}"
-        )
+        raise ValueError(f"candidates must be None for {name}, which infers them; got {sizes}")
     model = data.fit(clone(estimator))
     posterior = dict(enumerate(map(float, model.n_clusters_posterior_[1:]), 1))
     return reported(model, "posterior", posterior)._replace(estimator=model)
@@ -237,9 +232,7 @@ def _criterion(criterion: Any, estimator: Estimator, data: Evidence) -> tuple[st
         criterion = _usual(estimator, data)
     if criterion not in CRITERIA:
         names = ", ".join(map(repr, CRITERIA))
-        raise ValueError(
-            f"criterion must be 'auto', a function or one of {names}; got {criterion!r}"
-        )
+        raise ValueError(f"criterion must be 'auto', a function or of {names}; got {criterion!r}")
     return criterion, CRITERIA[criterion]
 
 
@@ -269,11 +262,8 @@ def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
     if name != "structure" or table[-1].failure is not None:
         return False
     found = trial.structure(largest)
-    return (
-        found is not None
-        and found.n_apart >= largest / 2
-        and (found.n_apart > best or found.split is not None)
-    )
+    many = found is not None and found.n_apart >= largest / 2
+    return many and (found.n_apart > best or found.split is not None)
 
 
 class Jobs:

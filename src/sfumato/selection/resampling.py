@@ -218,10 +218,8 @@ class ParameterUncertainty(NamedTuple):
                 f"n_resamples={m} draws are too few for the ends of {confidence:.0%} intervals, "
                 f"which may miss even the value of the fit: draw at least {least}"
             )
-        return {
-            name: Estimate(value, *_percentiles(self.draws[name], confidence))
-            for name, value in self.values.items()
-        }
+        ends = {name: _percentiles(draws, confidence) for name, draws in self.draws.items()}
+        return {name: Estimate(value, *ends[name]) for name, value in self.values.items()}
 
 
 @documented

@@ -91,9 +91,7 @@ def fit_temperature(
     truth = None if together is None else np.asarray(together, dtype=np.float64)
     n_pairs = len(np.asarray(pairs)) if truth is not None else 0
     if truth is not None and truth.shape != (n_pairs,):
-        raise ValueError(
-            f"together must hold one value for each of the {n_pairs} pairs, got shape {truth.shape}"
-        )
+        raise ValueError(f"together must hold a value for {n_pairs} pairs, got shape {truth.shape}")
 
     def loss(log_temperature: float) -> float:
         tempered = temper(U, float(np.exp(log_temperature)))

@@ -101,10 +101,7 @@ def cluster_kernel(
     weights = check_weights(sample_weight, K)
     degree = positive_degrees(K, weights, "K")
     if n_isolated := int((degree == 0).sum()):
-        warn(
-            f"{n_isolated} of {n} objects have no similarity to any other: they keep similarity 0 "
-            "to everything"
-        )
+        warn(f"{n_isolated} of {n} objects are similar to no other, and stay so")
     A = normalized_operator(K, degree, weights)
     above = n
     if n_components is not None:

@@ -182,10 +182,7 @@ def _features(X: Any, Y: Any, *, missing: bool = False, distances: bool = True) 
     if missing and isinstance(known, np.ndarray):
         refuse_empty_columns(known)
     if Y is not None and X.shape[1] != Y.shape[1]:
-        raise ValueError(
-            f"X has {X.shape[1]} features but Y has {Y.shape[1]}: they must describe the same "
-            "features"
-        )
+        raise ValueError(f"X has {X.shape[1]} features but Y has {Y.shape[1]}")
     return X, Y
 
 

@@ -213,14 +213,11 @@ def _data_sets(X: Any, labels: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         check_consistent_length(features, known)
         classes, codes = np.unique(np.asarray(known), return_inverse=True)
         if not 1 < classes.size < len(codes):
-            raise ValueError(
-                f"labels must name at least 2 clusters and fewer than n={len(codes)}, got "
-                f"{classes.size}"
-            )
+            raise ValueError(f"labels must name 2 to {len(codes) - 1} clusters, got {classes.size}")
         sets.append((features, codes))
     if len({features.shape[1] for features, _ in sets}) > 1:
         raise ValueError(
-            "the data sets must have the same features, got "
+            "data sets must have the same features, got "
             f"{[features.shape[1] for features, _ in sets]}"
         )
     return sets
