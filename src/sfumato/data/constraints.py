@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ..array.arrays import asarray_like, namespace, to_numpy
 from ..array.labels import check_labelings, warn_of_ignored
-from ..array.types import Array, ArrayLike
+from ..array.types import Array, ArrayLike, Weights
 from ..array.warn import warn
 
 
@@ -40,7 +40,7 @@ class Known(NamedTuple):
 
     component: np.ndarray | None = None
     pairs: np.ndarray | None = None
-    weights: np.ndarray | None = None
+    weights: Weights = None
     labels: np.ndarray | None = None
     links: np.ndarray | None = None
     signs: np.ndarray | None = None

@@ -17,7 +17,7 @@ import numpy as np
 from ..array.arrays import to_numpy
 from ..array.docs import documented
 from ..array.rows import Rows, has_missing, one_blas_thread
-from ..array.types import Array, ArrayLike
+from ..array.types import Array, ArrayLike, Weights
 from ..array.validation import (
     as_generator,
     check_choice,
@@ -84,7 +84,7 @@ class Mixture(Clusterer):
         check_choice(self.criterion, "criterion", ("bic", "icl", "aic"))
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
 
-    def _sizes(self, X: Array, weights: np.ndarray | None) -> list[int]:
+    def _sizes(self, X: Array, weights: Weights) -> list[int]:
         sizes, n_objects = check_numbers(self.n_clusters, "n_clusters"), X.shape[0]
         if sizes is None:
             return first_sizes(X, self.max_clusters, weights)
@@ -143,7 +143,7 @@ class Mixture(Clusterer):
         known = self._known(y, links, X, max(sizes))
         return self._fit(X, weights, sizes, known, *self._errors(X, known, measurement_error))
 
-    def _varying(self, X: Array, weights: np.ndarray | None, measurement_error: Any) -> Any:
+    def _varying(self, X: Array, weights: Weights, measurement_error: Any) -> Any:
         return X
 
     def _errors(self, X: Array, known: Known, measurement_error: Any) -> tuple[Any, ...]:
@@ -166,7 +166,7 @@ class Mixture(Clusterer):
         return known
 
     def _fit(
-        self, X: Array, weights: np.ndarray | None, sizes: list[int], known: Known, *columns: Any
+        self, X: Array, weights: Weights, sizes: list[int], known: Known, *columns: Any
     ) -> Any:
         if known.labels is not None:  # every known label needs a cluster
             sizes = [k for k in sizes if k > known.labels.max()]
@@ -417,7 +417,7 @@ def _as(U: Array, dtype: Any) -> Any:
     return U.astype(dtype) if isinstance(U, np.ndarray) and U.dtype.kind == "f" else U
 
 
-def first_sizes(X: Any, max_clusters: int = MOST, weights: np.ndarray | None = None) -> list[int]:
+def first_sizes(X: Any, max_clusters: int = MOST, weights: Weights = None) -> list[int]:
     """Numbers of clusters to try first, at most that of different objects; more if more groups are
     separate.
     """
@@ -431,7 +431,7 @@ def first_sizes(X: Any, max_clusters: int = MOST, weights: np.ndarray | None = N
     return sizes + [k for k in range(apart - 1, apart + 2) if max_clusters < k <= cap]
 
 
-def groups_apart(X: Any, weights: np.ndarray | None, most: int) -> int:
+def groups_apart(X: Any, weights: Weights, most: int) -> int:
     """Number of separate groups (structure test) among ``most`` k-means clusters."""
     if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
         return 1

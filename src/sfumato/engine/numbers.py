@@ -39,7 +39,7 @@ import scipy.sparse as sp
 from scipy.cluster.hierarchy import linkage
 
 from ..array.rows import one_blas_thread
-from ..array.types import ArrayLike
+from ..array.types import ArrayLike, Weights
 from ..array.warn import warn
 from ..numerics import simplex
 from ..numerics.distances import unit_rows
@@ -111,7 +111,7 @@ def noise_level(n_objects: float) -> float:
     return NOISE * (MANY / min(max(n_objects, FEW), MANY)) ** 0.5
 
 
-def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int, float]:
+def number_scores(W: Any, weights: Weights, largest: int) -> dict[int, float]:
     """Scores of 2, ..., ``largest`` clusters of a similarity (n, n), without isolated objects."""
     alone = isolated(W)
     if alone.any():
@@ -165,7 +165,7 @@ def reading(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return simplex.project(Z @ (U @ V).T)
 
 
-def _edges(W: Any, weights: np.ndarray | None) -> float:
+def _edges(W: Any, weights: Weights) -> float:
     """Number of edges of a graph; if weighted, that of equal edges with the same variation."""
     n = W.shape[0]
     v = np.ones(n) if weights is None else weights
@@ -196,7 +196,7 @@ class Tuning(NamedTuple):
 TUNING = Tuning()
 
 
-def few_scores(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
+def few_scores(X: Any, weights: Weights = None) -> np.ndarray:
     """Scores of 1, 2, ... clusters: how much more the last split lowers log W than in noise; 0 for
     one cluster, alone if nothing is beyond noise.
     """
@@ -240,7 +240,7 @@ def _skewed_clouds(S: np.ndarray) -> Callable[[np.random.Generator], np.ndarray]
     return lambda rng: rng.gamma(shape, scale, S.shape)
 
 
-def number_of_few(X: Any, weights: np.ndarray | None = None) -> int:
+def number_of_few(X: Any, weights: Weights = None) -> int:
     """The number of clusters of a few objects; warns if it is one."""
     step = max(1, X.shape[0] // 1000)  # there are few different objects, so the others are copies
     scores = few_scores(X[::step], None if weights is None else weights[::step])

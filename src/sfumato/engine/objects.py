@@ -32,7 +32,7 @@ class Objects(NamedTuple):
 
     n: int
     group: np.ndarray | None = None
-    weights: np.ndarray | None = None
+    weights: Weights = None
     row_weights: np.ndarray | None = None
 
     @property
@@ -91,7 +91,7 @@ class Averaged(Symmetric):
         return self.T_rows.T @ np.asarray(self.inner @ (self.T_rows @ X))
 
 
-def present_rows(n: int, weights: np.ndarray | None) -> Objects:
+def present_rows(n: int, weights: Weights) -> Objects:
     """Every row of positive weight as a separate object."""
     if weights is None:
         return Objects(n)
@@ -102,7 +102,7 @@ def present_rows(n: int, weights: np.ndarray | None) -> Objects:
     return Objects(n, group, weights[present], weights)
 
 
-def distinct_rows(X: Any, weights: np.ndarray | None) -> Objects:
+def distinct_rows(X: Any, weights: Weights) -> Objects:
     """Equal rows as one object with their total weight, sorted by features."""
     n = X.shape[0]
     codes = _sparse_codes(X) if sp.issparse(X) else _dense_codes(X)
@@ -176,7 +176,7 @@ def joined(group: np.ndarray, size: int, component: np.ndarray) -> np.ndarray:
     return connected_components(links, directed=False)[1][:size]
 
 
-def merged(weights: np.ndarray | None, component: np.ndarray) -> Objects:
+def merged(weights: Weights, component: np.ndarray) -> Objects:
     """Objects (g,) merged by equal ``component`` (g,), in order of first appearance."""
     _, first, inverse = np.unique(component, return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.intp)
@@ -186,7 +186,7 @@ def merged(weights: np.ndarray | None, component: np.ndarray) -> Objects:
     return Objects(group.size, group, np.bincount(group, own), own)
 
 
-def objects_of(X: Any, weights: np.ndarray | None, least: Any = 1) -> Objects:
+def objects_of(X: Any, weights: Weights, least: Any = 1) -> Objects:
     """Equal rows as one object, unless that leaves fewer than ``least`` objects."""
     objects = distinct_rows(X, weights)
     few = isinstance(least, Integral) and objects.size < int(least)

@@ -76,7 +76,7 @@ class Objects:
     """
 
     X: Array
-    weights: np.ndarray | None
+    weights: Weights
     total: float
     count: float
     linked: LinkedRows | None = None
@@ -84,9 +84,7 @@ class Objects:
     _rows: dict[Any, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(
-        cls, X: Array, weights: np.ndarray | None, known: Known | None = None, *columns: Any
-    ) -> Objects:
+    def of(cls, X: Array, weights: Weights, known: Known | None = None, *columns: Any) -> Objects:
         """Objects with weights (n,) or None, and the constraints on some rows."""
         total = float(X.shape[0] if weights is None else weights.sum())
         positive = float(X.shape[0] if weights is None else (weights > 0).sum())

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from ..array.arrays import is_numpy
-from ..array.types import ArrayLike, Similarity
+from ..array.types import ArrayLike, Similarity, Weights
 from ..array.validation import refuse_mask
 from ..array.warn import warn
 from ..numerics.operators import Factored, degrees, diagonal_of
@@ -29,7 +29,7 @@ class Evidence(NamedTuple):
     """
 
     W: Any
-    weights: np.ndarray | None = None
+    weights: Weights = None
     pairs: Any = None
     self_pairs: tuple[np.ndarray, np.ndarray] | None = None
     extra: Any = None
@@ -175,9 +175,7 @@ def set_apart(evidence: Evidence, n_clusters: int) -> np.ndarray:
     return dropped | apart
 
 
-def smaller_pieces(
-    W: Any, weights: np.ndarray | None, dropped: np.ndarray, n_clusters: int
-) -> np.ndarray:
+def smaller_pieces(W: Any, weights: Weights, dropped: np.ndarray, n_clusters: int) -> np.ndarray:
     """Mask (n,) of objects in connected components beyond the ``n_clusters`` heaviest."""
     dense = isinstance(W, np.ndarray) and W.shape[0] <= 5000
     if not (dense or sp.issparse(W)) or n_clusters < 2 or (dense and W[0].all()):

@@ -98,7 +98,7 @@ class Output:
         _sweep(self.target.parent)
         if not _is_lock(self.lock_path):
             raise InputError(
-                f"{self.option}: {plain(self.lock_path, 200)} is not a lock of this program: remove it"
+                f"{self.option}: {plain(self.lock_path, 200)} is no lock of this program: remove it"
             )
         lock = _lock(self.lock_path)
         try:

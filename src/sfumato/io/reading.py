@@ -16,11 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..array.text import plain
+from ..array.types import Weights
 from ..array.validation import budget_for
 
 _READERS = {  # by file type: module and function, imported when needed
@@ -32,6 +33,10 @@ _READERS = {  # by file type: module and function, imported when needed
     "excel": ("tables", "read_excel"),
     "anndata": ("tables", "read_anndata"),
 }
+
+
+# Called with the share of a file that was read or written, and what to say about it.
+Report: TypeAlias = Callable[..., None] | None
 
 
 class InputError(ValueError):
@@ -63,7 +68,7 @@ class Table(NamedTuple):
     columns: list[str]
     ids: Sequence[str] | None = None
     id_column: str | None = None
-    weights: np.ndarray | None = None
+    weights: Weights = None
     classes: Sequence[str] | None = None
     source: str = ""
     kind: str = ""
@@ -227,9 +232,7 @@ def kind_of(path: Path) -> str:
     return "excel" if kind == "npz" and archive_holds(path, "xl/workbook.xml") else kind
 
 
-def read(
-    path: str | Path, roles: Roles | None = None, report: Callable[..., None] | None = None
-) -> Table:
+def read(path: str | Path, roles: Roles | None = None, report: Report = None) -> Table:
     """The table in a file, or on standard input for ``-``.
 
     Parameters
@@ -271,9 +274,7 @@ def read(
     return _read(path, plain(path.name or path), roles, report)
 
 
-def _read_pipe(
-    pipe: BinaryIO, source: str, roles: Roles, report: Callable[..., None] | None
-) -> Table:
+def _read_pipe(pipe: BinaryIO, source: str, roles: Roles, report: Report) -> Table:
     """The table read from a pipe; copied to a temporary file, since it is read more than once."""
     with tempfile.NamedTemporaryFile(prefix="sfumato-") as spool:
         try:
@@ -298,7 +299,7 @@ def version(path: Path) -> tuple[int, int, int]:
     return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
-def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | None) -> Table:
+def _read(path: Path, source: str, roles: Roles, report: Report) -> Table:
     kind = "gzip"  # the only one that must be read to be known
     try:
         before = path.stat()
@@ -329,9 +330,7 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
         raise InputError(f"{source} is not a whole {kind} file: {what}") from error
 
 
-def _by_kind(
-    kind: str, path: Path, source: str, roles: Roles, report: Callable[..., None] | None
-) -> Table:
+def _by_kind(kind: str, path: Path, source: str, roles: Roles, report: Report) -> Table:
     if kind == "json":
         raise InputError(f"{source} is JSON, which is not read here: save it as CSV or Parquet")
     if kind == "pickle":

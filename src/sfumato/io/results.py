@@ -29,7 +29,7 @@ from ..array.types import Estimator
 from ..array.validation import reserve
 from ..memberships import check_memberships
 from .output import check_folder, whole_file
-from .reading import InputError, Roles, archive_holds, extra, kind_of, read
+from .reading import InputError, Report, Roles, archive_holds, extra, kind_of, read
 
 # Folders whose classes are never part of a model.
 _FRONT = ("anndata", "cli", "dask", "io", "papers", "plot", "report")
@@ -274,7 +274,7 @@ def write_result(
     *,
     model: Estimator = None,
     table: str = "csv",
-    report: Callable[[float], None] | None = None,
+    report: Report = None,
 ) -> None:
     """Fill ``folder``: memberships.csv or .parquet, summary.json, pictures.json, model.skops."""
     if table == "parquet":
@@ -312,7 +312,7 @@ def write_memberships(
     memberships: np.ndarray,
     ids: Sequence[str],
     noise: bool = False,
-    report: Callable[[float], None] | None = None,
+    report: Report = None,
 ) -> None:
     """A line for every object: id, cluster, largest membership, and all of its memberships."""
     n, k = memberships.shape

@@ -23,16 +23,14 @@ import numpy as np
 from ..array.text import from_cell, plain
 from ..array.validation import SHARE, memory_budget, reserve
 from .columns import Cells, Labels, Raw, as_table, number, surely_pointed, written_number
-from .reading import InputError, Roles, Table, assign_roles, extra, quoted, with_ids
+from .reading import InputError, Report, Roles, Table, assign_roles, extra, quoted, with_ids
 
 _NAMED = re.compile(r'"?sep=([^"\r\n])"?(?:\r?\n|\r)', re.IGNORECASE)  # as spreadsheets write it
 _BLOCK = 20_000  # rows converted from text at a time
 _SAMPLE, _LONGEST = 2**18, 2**26  # characters used to detect the dialect: at least and at most
 
 
-def read_text(
-    path: Path, source: str, roles: Roles, report: Callable[..., None] | None = None
-) -> Table:
+def read_text(path: Path, source: str, roles: Roles, report: Report = None) -> Table:
     """The table in a text file; ``report`` is called with the share that has been read."""
     size = max(path.stat().st_size, 1)
     try:

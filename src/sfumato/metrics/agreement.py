@@ -29,7 +29,7 @@ from scipy.special import xlogy
 from ..array.arrays import to_numpy
 from ..array.docs import TEXTS, documented
 from ..array.labels import encode
-from ..array.types import ArrayLike, RandomState
+from ..array.types import ArrayLike, RandomState, Weights
 from ..array.validation import as_generator, check_choice, check_weights, refuse_mask, reserve
 from ..memberships import check_memberships, cooccurrence
 from ..numerics.contingency import log_posterior
@@ -111,7 +111,7 @@ def is_hard(side: Side) -> bool:
     return sp.issparse(side)
 
 
-def overlap(left: Side, right: Side, weights: np.ndarray | None) -> Any:
+def overlap(left: Side, right: Side, weights: Weights) -> Any:
     """Soft contingency table  sum_i w_i u_ir v_is,  (k, k'); sparse for labels of many clusters."""
     if is_hard(left) and is_hard(right):
         (n, k), k_right = left.shape, right.shape[1]
@@ -132,7 +132,7 @@ def overlap(left: Side, right: Side, weights: np.ndarray | None) -> Any:
     return table
 
 
-def total(side: Side, weights: np.ndarray | None) -> np.ndarray:
+def total(side: Side, weights: Weights) -> np.ndarray:
     """Soft sizes (k,): weighted column sums."""
     if is_hard(side):
         return np.bincount(side.indices, weights, minlength=side.shape[1]).astype(np.float64)
@@ -187,7 +187,7 @@ def comparison(
 
 
 def bootstrap_weights(
-    rng: np.random.Generator, n: int, weights: np.ndarray | None, interval: float
+    rng: np.random.Generator, n: int, weights: Weights, interval: float
 ) -> Iterator[np.ndarray]:
     """Weights of bootstrap draws: multinomial counts of the objects times their weights."""
     if not 0 < interval < 1:
@@ -222,7 +222,7 @@ class Pairs(NamedTuple):
 
 
 def count_pairs(
-    reference: Side, clustering: Side, weights: np.ndarray | None, *, squares: bool = False
+    reference: Side, clustering: Side, weights: Weights, *, squares: bool = False
 ) -> Pairs:
     """Expected pair counts; ``vagueness``, which needs two more tables, only with ``squares``."""
     w2 = np.ones(reference.shape[0]) if weights is None else weights**2
@@ -279,7 +279,7 @@ def pair_confusion(
 
 
 @comparison
-def rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def rand_index(left: Side, right: Side, weights: Weights) -> float:
     """Share of pairs on which the two clusterings agree: together in both or apart in both.
 
     For memberships, the expectation over independently drawn labels: a soft clustering then scores
@@ -294,7 +294,7 @@ def rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
 
 @comparison
-def adjusted_rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def adjusted_rand_index(left: Side, right: Side, weights: Weights) -> float:
     """Rand index corrected for chance: (sum pq - E) / ((sum p^2 + sum q^2)/2 - E).
 
     E = sum p sum q / pairs. For labels this is the index of Hubert and Arabie (1985); a soft
@@ -313,7 +313,7 @@ def adjusted_rand_index(left: Side, right: Side, weights: np.ndarray | None) -> 
 
 
 @comparison
-def pair_precision(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def pair_precision(left: Side, right: Side, weights: Weights) -> float:
     """Share of the clustering's pairs that are together in the reference; 1 if it has none.
 
     >>> pair_precision([0, 0, 1, 1], [0, 0, 1, 2])
@@ -324,7 +324,7 @@ def pair_precision(left: Side, right: Side, weights: np.ndarray | None) -> float
 
 
 @comparison
-def pair_recall(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def pair_recall(left: Side, right: Side, weights: Weights) -> float:
     """Share of the reference's pairs that are together in the clustering; 1 if it has none.
 
     >>> pair_recall([0, 0, 1, 1], [0, 0, 1, 2])
@@ -335,7 +335,7 @@ def pair_recall(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
 
 @comparison
-def pair_f1(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def pair_f1(left: Side, right: Side, weights: Weights) -> float:
     """Harmonic mean of pair precision and pair recall:  2 TP / (2 TP + FP + FN).
 
     >>> round(pair_f1([0, 0, 1, 1], [0, 0, 1, 2]), 3)
@@ -346,7 +346,7 @@ def pair_f1(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
 
 @comparison
-def brier_score(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def brier_score(left: Side, right: Side, weights: Weights) -> float:
     """Mean squared difference (p_ij - q_ij)^2 of co-occurrences over pairs; 0 is perfect.
 
     Against labels it is a proper score for the probabilities of belonging together: the true
@@ -371,7 +371,7 @@ def _information(table: Any) -> tuple[float, float, float]:
     return max(0.0, shared), -float(xlogy(rows, rows).sum()), -float(xlogy(columns, columns).sum())
 
 
-def _expected(table: np.ndarray, left: Side, right: Side, weights: np.ndarray | None) -> float:
+def _expected(table: np.ndarray, left: Side, right: Side, weights: Weights) -> float:
     """Expected mutual information when one side is shuffled: exact for labels with whole weights,
     otherwise to second order, sum_rs S_r S_s / ((n - 1) 2 a_r b_s) with S_r = sum_i w_i (u_ir -
     mean)^2.
@@ -397,7 +397,7 @@ def _expected(table: np.ndarray, left: Side, right: Side, weights: np.ndarray | 
 
 
 @comparison
-def normalized_mutual_information(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def normalized_mutual_information(left: Side, right: Side, weights: Weights) -> float:
     """Mutual information of the two labels of an object, divided by the mean of their entropies.
 
     On memberships the two labels are drawn independently from the two rows, so a soft clustering
@@ -414,7 +414,7 @@ def normalized_mutual_information(left: Side, right: Side, weights: np.ndarray |
 
 
 @comparison
-def adjusted_mutual_information(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def adjusted_mutual_information(left: Side, right: Side, weights: Weights) -> float:
     """Mutual information above chance, (I - E) / (mean entropy - E); E is its value by chance.
 
     Vinh et al. (2010). E is exact for labels with whole weights. For memberships it is a
@@ -434,7 +434,7 @@ def adjusted_mutual_information(left: Side, right: Side, weights: np.ndarray | N
 
 
 @comparison
-def matched_accuracy(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def matched_accuracy(left: Side, right: Side, weights: Weights) -> float:
     """Share of objects in the right cluster under the best one-to-one pairing of clusters.
 
     For memberships, the expected share when labels are drawn independently from both sides. If one
@@ -554,7 +554,7 @@ def calibration_curve(
     bins = np.minimum((chance * n_bins).astype(int), n_bins - 1)
     weights = check_weights(sample_weight, left)
 
-    def shares(weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def shares(weights: Weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         pair_weight = 1.0 if weights is None else weights[pairs].prod(axis=1)
         weight, predicted, observed = (
             np.bincount(bins, pair_weight * value, minlength=n_bins)

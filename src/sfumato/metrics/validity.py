@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from ..array.arrays import to_numpy
 from ..array.docs import documented
 from ..array.labels import encode
-from ..array.types import ArrayLike, RandomState
+from ..array.types import ArrayLike, RandomState, Weights
 from ..array.validation import check_weights, refuse_overflow
 from ..memberships import entropy, margin
 from .agreement import Estimate, Side, as_side, is_hard, measure
@@ -143,7 +143,7 @@ def xie_beni(
     features = features - middle
     fixed = None if centers is None else np.asarray(centers, float) - middle
 
-    def index(weights: np.ndarray | None) -> float:
+    def index(weights: Weights) -> float:
         powers = U**fuzzifier if weights is None else U**fuzzifier * weights[:, None]
         mass, found = powers.sum(axis=0), fixed
         if found is None:
@@ -226,7 +226,7 @@ def fuzzy_silhouette(
     given = check_weights(sample_weight, X)
     values = _silhouettes(X, labels, np.ones(len(X)) if given is None else given)
 
-    def mean(weights: np.ndarray | None) -> float:
+    def mean(weights: Weights) -> float:
         share = certainty if weights is None else certainty * weights
         return float(np.average(values, weights=share)) if share.sum() > 0 else 0.0
 

@@ -267,9 +267,7 @@ def softmax_columns(logits: Array) -> tuple[Any, Any]:
     return logits, total
 
 
-def weighted_columns(
-    logits: Array, weights: Weights, given: np.ndarray | None = None
-) -> tuple[Any, Any]:
+def weighted_columns(logits: Array, weights: Weights, given: Weights = None) -> tuple[Any, Any]:
     """``softmax_columns`` times weights (b,); or ``given`` memberships (b, k) as columns, and
     zeros.
     """

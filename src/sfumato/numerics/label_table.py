@@ -60,7 +60,7 @@ class Table(NamedTuple):
     offsets: np.ndarray
     column_weight: np.ndarray
     coverage: np.ndarray
-    mass: np.ndarray | None = None
+    mass: Weights = None
 
     @property
     def weights(self) -> np.ndarray:
@@ -116,9 +116,7 @@ class Table(NamedTuple):
         return found._replace(mass=self.mass)
 
 
-def encode(
-    labels: np.ndarray, weights: np.ndarray | None = None, sizes: np.ndarray | None = None
-) -> Table:
+def encode(labels: np.ndarray, weights: Weights = None, sizes: np.ndarray | None = None) -> Table:
     """Table of labels (n, m), -1 for unseen; ``sizes`` are the numbers of clusters per column."""
     sizes = np.asarray(labels.max(axis=0) + 1 if sizes is None else sizes, dtype=np.int64)
     weights = np.ones(len(sizes)) if weights is None else np.asarray(weights, dtype=np.float64)

@@ -93,7 +93,7 @@ class Marginal(NamedTuple):
         return self.mean + self.V @ self.covariance
 
     def moments(
-        self, X: np.ndarray, weights: np.ndarray, spread: np.ndarray | None = None
+        self, X: np.ndarray, weights: np.ndarray, spread: Weights = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Expected sums of rows (d,) and products (d, d); ``spread`` weights the missing part."""
         filled = np.where(np.isnan(X), self.expected(), X)
@@ -126,7 +126,7 @@ class Independent(NamedTuple):
         return 0.5 * (self.level - self.n_seen * np.log(2.0 * np.pi) - self.distance)
 
     def moments(
-        self, X: np.ndarray, weights: np.ndarray, spread: np.ndarray | None = None
+        self, X: np.ndarray, weights: np.ndarray, spread: Weights = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Expected weighted sums of the rows (d,) and of their squares (d,)."""
         filled = np.where(self.seen, X, self.mean)

@@ -42,7 +42,7 @@ from .missing import Background, one_gaussian
 SCREEN = 4096  # size of the sample for starts, on which many candidates compete
 
 
-def sort(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+def sort(X: np.ndarray, weights: Weights) -> np.ndarray:
     """Objects of positive weight, in lexicographic order of (at most sixteen) features."""
     order = np.lexsort(X.T[15::-1]) if X.size else np.arange(len(X))  # the last key leads
     return order if weights is None else order[weights[order] > 0]

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from ..array.arrays import reader
 from ..array.labels import check_labelings
-from ..array.types import ArrayLike, Estimator
+from ..array.types import ArrayLike, Estimator, Weights
 from ..array.validation import check_weights
 from ..memberships import one_hot
 
@@ -64,7 +64,7 @@ class Evidence:
     """Data from which a number of clusters is chosen; ``n_parts`` units can be drawn from it."""
 
     data: Any
-    weights: np.ndarray | None = None
+    weights: Weights = None
 
     @property
     def n_objects(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -18,6 +18,7 @@ from ..engine.structure import FEWEST, LEVEL, PREFIX, SEARCH_TESTS, Structure, c
 from ._evidence import TUNING, Evidence, Features, as_evidence
 from .criteria import CRITERIA, Trial, criterion_weights, supported_numbers
 
+Progress: TypeAlias = Callable[[int, int], None] | None  # called with how much is done, of how much
 INFORMATION = ("bic", "icl", "aic")  # criteria that also rate one cluster
 
 
@@ -85,7 +86,7 @@ def choose_n_clusters(
     sample_weight: ArrayLike | None = None,
     random_state: RandomState = 0,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
 ) -> Choice:
     """Chosen number of clusters, the same as with ``n_clusters="auto"``, and the table of
     candidates.
@@ -269,9 +270,7 @@ def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
 class Jobs:
     """Calls run by joblib, which report their progress."""
 
-    def __init__(
-        self, n_jobs: int | None, progress: Callable[[int, int], None] | None, total: int
-    ) -> None:
+    def __init__(self, n_jobs: int | None, progress: Progress, total: int) -> None:
         self.n_jobs, self.progress, self.total, self.done = n_jobs, progress, total, 0
 
     def __call__(

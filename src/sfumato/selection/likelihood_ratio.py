@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from ..array.types import Array, ArrayLike, Estimator, RandomState
 from ..array.validation import as_generator, check_number
 from ..array.warn import warn
 from ._evidence import with_clusters
-from .choose import Jobs
+from .choose import Jobs, Progress
 
 
 class RatioTest(NamedTuple):
@@ -44,7 +43,7 @@ def bootstrap_likelihood_ratio(
     significance: float = 0.05,
     random_state: RandomState = None,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
 ) -> LikelihoodRatio:
     """Number of clusters of a mixture: k is tested against k + 1 until a test does not reject.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ from ._evidence import (
     seeded,
     with_clusters,
 )
-from .choose import Jobs
+from .choose import Jobs, Progress
 
 
 class Uncertainty(NamedTuple):
@@ -65,7 +64,7 @@ def bootstrap(
     sample_weight: ArrayLike | None = None,
     random_state: RandomState = None,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
 ) -> Uncertainty:
     """Memberships of every object under fits to resampled data.
 
@@ -232,7 +231,7 @@ def parameter_intervals(
     sample_weight: ArrayLike | None = None,
     random_state: RandomState = None,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
 ) -> ParameterUncertainty:
     """Bootstrap standard errors and intervals of the parameters of a mixture.
 

@@ -176,9 +176,7 @@ def _tolerance(W: Similarity) -> float:
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # divergence raises an error below
-def _scale(
-    W: Similarity, tol: float, max_iter: int, weights: np.ndarray | None
-) -> DoublyStochastic:
+def _scale(W: Similarity, tol: float, max_iter: int, weights: Weights) -> DoublyStochastic:
     """Fixed-point steps while they contract, Newton steps if they stall. With weights v, the
     solution is x = z / v with z_i (W z)_i = v_i.
     """
