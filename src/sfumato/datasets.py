@@ -2,8 +2,6 @@
 labels)`` of plain arrays, drawn from ``random_state`` (None, an int or a Generator) alone.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

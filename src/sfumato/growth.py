@@ -15,8 +15,6 @@ functions of Markov processes. Bulletin of the AMS 73. Baum and Sell (1968). Gro
 for functions on manifolds. Pacific Journal of Mathematics 27.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ model made them. Except in ``align`` and ``average``, the order of the clusters 
 either: permuted columns only permute the answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

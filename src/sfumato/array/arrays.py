@@ -6,8 +6,6 @@ namespace(U)``. NumPy (2.1 or later) follows the standard; torch and CuPy do thr
 built.
 """
 
-from __future__ import annotations
-
 import os
 from functools import lru_cache
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Labels of any type as codes 0, 1, ...; the only place that encodes them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

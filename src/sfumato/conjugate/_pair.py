@@ -5,8 +5,6 @@
 where Z is the integral of the unnormalised prior and h the parameter-free factor of the likelihood.
 """
 
-from __future__ import annotations
-
 import reprlib
 from abc import ABC, abstractmethod
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """Counts: successes out of trials, and counts over categories."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Similarities on a cluster: rows of W stay on the workers, and memberships travel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ Codes are float64: the values of normal columns and counts, logarithms for log-n
 ... for the levels of categorical and binary ones, NaN for missing values.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 Every message names the column or the row, and the fix.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Base class of models of features whose statistics add up over row blocks."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any, NamedTuple
 

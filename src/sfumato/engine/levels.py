@@ -14,8 +14,6 @@ with which it overlaps most, and the memberships of r are divided among its part
 in proportion to the sizes of the parts if all v are zero.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ A model defines its components and the sample for their starts (``_plan``), and 
 parameters of a state (``_publish_parameters``).
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Collection
 from contextlib import nullcontext

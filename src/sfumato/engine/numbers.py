@@ -29,8 +29,6 @@ rest. The number of clusters is the one whose last split lowers log W most beyon
 the largest z would split 45 flowers, a third of iris, into 9, this rule into 2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -2,8 +2,6 @@
 objects and pairs, and compares new objects with the fitted ones.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from numbers import Integral

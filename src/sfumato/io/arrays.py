@@ -4,8 +4,6 @@ The sizes in a header are compared with the file before memory is allocated. Sci
 header of Matrix Market files, because its parser of the body crashes on some damaged files.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import math

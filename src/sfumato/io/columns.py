@@ -5,8 +5,6 @@ Readers return ``Raw`` columns; ``as_table`` decides the type of each, and puts 
 into one matrix.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

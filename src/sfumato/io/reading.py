@@ -3,8 +3,6 @@
 File types are recognised by their first bytes.
 """
 
-from __future__ import annotations
-
 import errno
 import gzip
 import hashlib

@@ -6,8 +6,6 @@ loop of a long fit. Seeds determine the starts and the state of a loop determine
 resumed fit gives the same answer as an uninterrupted one.
 """
 
-from __future__ import annotations
-
 import csv
 import errno
 import json

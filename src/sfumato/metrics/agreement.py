@@ -14,8 +14,6 @@ memberships the counts are expectations over labels drawn independently from bot
 r log r.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import wraps
 from inspect import cleandoc

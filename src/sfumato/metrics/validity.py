@@ -1,7 +1,5 @@
 """How crisp and how well separated a clustering is, without any reference."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple

@@ -12,8 +12,6 @@ axes of y are those of this scatter. If there are no more features than axes, y 
 under invertible linear maps of the features, except for signs.
 """
 
-from __future__ import annotations
-
 from math import isqrt
 from typing import Any, NamedTuple
 

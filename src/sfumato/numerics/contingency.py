@@ -1,7 +1,5 @@
 """Tables of (soft) counts: their probability (distributions integrated out), information."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import gammaln, xlogy
 

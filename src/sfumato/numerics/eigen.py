@@ -21,8 +21,6 @@ is the spectral cost J = 1/2 |E E' - Pi|^2 of Bach and Jordan (2006), where Pi i
 onto the sqrt(d)-weighted cluster indicators.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait

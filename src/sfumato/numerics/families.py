@@ -16,8 +16,6 @@ conditioned the problem is (the majorization of Browne and McNicholas needs step
 the ratio of the eigenvalues).
 """
 
-from __future__ import annotations
-
 from functools import lru_cache, partial
 
 import numpy as np

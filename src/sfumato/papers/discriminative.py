@@ -1,7 +1,5 @@
 """Held-out accuracy of discriminative clustering and two alternatives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

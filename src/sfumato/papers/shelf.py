@@ -4,8 +4,6 @@ Data sets that scikit-learn does not include are read from a folder of the user 
 otherwise left out with a note. An experiment returns a table, figures or both.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -4,8 +4,6 @@ Rounding of embeddings and learning of the similarity (Bach and Jordan 2006), an
 machines on cluster kernels with few labels (after Chapelle, Weston and Schoelkopf 2002).
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from functools import partial

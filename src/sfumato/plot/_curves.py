@@ -1,7 +1,5 @@
 """Curves: calibration, choice of the number of clusters, convergence, information."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -2,8 +2,6 @@
 and of memberships, object by object and level by level.
 """
 
-from __future__ import annotations
-
 import colorsys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,5 @@
 """Choice of the number of clusters, with a test whether there are any."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias

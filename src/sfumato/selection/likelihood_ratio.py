@@ -1,7 +1,5 @@
 """Number of clusters of a mixture from a sequence of bootstrapped likelihood ratio tests."""
 
-from __future__ import annotations
-
 import warnings
 from copy import copy
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """How much memberships, labels and parameters vary over resamples of the data."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any, NamedTuple
 

@@ -8,8 +8,6 @@ certain; the order of clusters does not change. The best T minimises the squared
 co-occurrences u_i'u_j on pairs whose truth is known.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Cluster kernels: they transform the spectrum so that objects of one cluster become similar."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -10,8 +10,6 @@ An object of weight v counts as v copies in the sums. Both duals are convex. The
 pattern of its positive entries. So one Newton method with conjugate gradients serves both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

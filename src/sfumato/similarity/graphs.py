@@ -5,8 +5,6 @@ those (n, m) of new objects X to known objects Y. Bandwidths and local scales ar
 known objects, so both calls agree.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
