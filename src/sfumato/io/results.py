@@ -1,9 +1,8 @@
 """Reading and writing of result folders: memberships, summary, model, report and its pictures.
 
-All content is checked when it is read, since it may have been damaged. Models and checkpoints are
-saved and loaded with skops: no pickles, only trusted classes. A checkpoint holds the state of every
-loop of a long fit. Seeds determine the starts and the state of a loop determines the rest, so a
-resumed fit gives the same answer as an uninterrupted one.
+All content is checked when it is read. Models and checkpoints are saved and loaded with skops: no
+pickles, only trusted classes. Seeds determine the starts and the kept state of every loop the rest,
+so a resumed fit gives the same answer as an uninterrupted one.
 """
 
 import csv

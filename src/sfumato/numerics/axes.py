@@ -7,9 +7,7 @@
 
 Whitening alone shrinks the directions in which clusters are separated. The scatter W of differences
 between near neighbours is mostly scatter within clusters, so A = W^(-1/2) reverses this; neighbours
-are found again in the new coordinates for a few rounds (Art, Gnanadesikan and Kettenring 1982). The
-axes of y are those of this scatter. If there are no more features than axes, y and r are invariant
-under invertible linear maps of the features, except for signs.
+are found again in the new coordinates for a few rounds (Art, Gnanadesikan and Kettenring 1982).
 """
 
 from math import isqrt

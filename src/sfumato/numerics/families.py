@@ -8,12 +8,9 @@ the identity (I). The M step minimises, over the covariances of the family,
 
     sum_j  N_j log det Sigma_j + tr(W_j Sigma_j^-1)
 
-for masses N_j and scatter matrices W_j = sum_i r_ij (x_i - mu_j)(x_i - mu_j)'. Once the axes D_j
-are known, volume and shape depend only on the sums of squares along them (the diagonals of D_j' W_j
-D_j). Common axes of varying shapes (EVE, VVE) come from planar rotations: for two axes, the minimum
-over the angle has a closed form, so a sweep over all pairs lowers the criterion however badly
-conditioned the problem is (the majorization of Browne and McNicholas needs steps in proportion to
-the ratio of the eigenvalues).
+for masses N_j and scatter matrices W_j = sum_i r_ij (x_i - mu_j)(x_i - mu_j)'. Common axes of
+varying shapes (EVE, VVE) come from planar rotations: for two axes, the minimum over the angle has a
+closed form, so a sweep over all pairs lowers the criterion however badly conditioned it is.
 """
 
 from functools import lru_cache, partial

@@ -1,11 +1,8 @@
 """How far to trust a clustering: a verdict, a calibration report, and temperatures.
 
-The verdict combines two answers, either of which may be unknown: whether the clusters are separate
-(the structure test), and whether fits to resamples find them again (stability).
-
 Tempered memberships are u_ir^(1/T) / sum_s u_is^(1/T): T > 1 makes them less certain, T < 1 more
-certain; the order of clusters does not change. The best T minimises the squared error of
-co-occurrences u_i'u_j on pairs whose truth is known.
+certain. The best T minimises the squared error of co-occurrences u_i'u_j on pairs whose truth is
+known.
 """
 
 import warnings
