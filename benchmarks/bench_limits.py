@@ -13,7 +13,8 @@ import numpy as np
 from sklearn.datasets import make_blobs
 
 from sfumato import FuzzyCMeans, GaussianMixture
-from sfumato.components.kernel import State
+from sfumato.components.gaussian import State
+from sfumato.data.constraints import Known
 from sfumato.engine.search import Objects
 from sfumato.models.pairwise import kernel
 from sfumato.numerics import simplex
@@ -54,7 +55,7 @@ def fuzzy(n: int = 200_000, d: int = 16, k: int = 10) -> Line:
     X = data(n, d, k)
     model = FuzzyCMeans(k, fuzzifier=2.0, random_state=0)
     model._check_parameters()
-    rows = model._prepare(X, None)
+    rows = model._placed(X, None, Known())
     return line(
         f"fuzzy c-means, n = {n}, d = {d}, k = {k}",
         _steps(model._step(rows), model._start(rows, np.random.default_rng(0))),

@@ -256,7 +256,7 @@ REASONS = [
     (
         "InformationBottleneck",
         "missing",
-        "a count that was not made is no share of a row; give the columns that all rows have",
+        "the shares of a row need all of its counts; give the columns that all rows have",
     ),
     (
         "DiscriminativeClustering InformationMaximization InformationBottleneck",
@@ -272,7 +272,7 @@ REASONS = [
     (
         "DirichletProcessMixture",
         "batches",
-        "the number of clusters is inferred from all objects, and clusters of a batch would stay",
+        "the number of clusters is inferred from all objects; later batches could not reduce it",
     ),
     (
         "DirichletProcessMixture",

@@ -136,8 +136,8 @@ class Rows:
     def kept(self, *, mapped: bool = False) -> Rows:
         """The same rows with the view computed once, each block with contiguous columns.
 
-        Nothing is kept without a view, if it would take a quarter of the memory budget, or if the
-        features are memory-mapped (unless ``mapped`` is set).
+        They are the rows themselves if there is no view, if its blocks would take a quarter of the
+        memory budget, or if the features are memory-mapped (unless ``mapped`` is set).
         """
         if self.view is None or (_mapped(self.X) and not mapped):
             return self

@@ -229,8 +229,8 @@ def require(
     forms: Iterable[tuple[str, float]],
     budget: int | None = None,
 ) -> None:
-    """Raise ``MemoryBudgetError`` if ``task`` needs more than nine tenths of the budget: names and
-    bytes of all that is held at the same time, and of alternative ``forms``.
+    """Raise ``MemoryBudgetError`` if ``task`` needs more than nine tenths of the budget. Its
+    ``arrays`` are held at the same time; ``forms`` are alternatives (names and bytes of both).
     """
     size = sum(arrays.values())
     budget = budget_for(size) if budget is None else budget

@@ -87,6 +87,12 @@ class Known(NamedTuple):
             pairs = weights = None  # type: ignore[assignment]
         return cls(component, pairs, weights, labels, edges, np.concatenate(signs))
 
+    @property
+    def fewest_clusters(self) -> int:
+        """Number of clusters that the labels need, and at least two if a pair must be apart."""
+        apart = self.weights is not None and np.isnan(self.weights).any()
+        return max(2 * apart, 0 if self.labels is None else int(self.labels.max()) + 1)
+
     def similarities(self, group: np.ndarray | None, size: int, default: float, unit: float) -> Any:
         """Sparse changes (size, size) of a similarity of objects by links, in ``unit``;
         -``default`` for pairs that must be apart. ``group`` is the object of each row; None without

@@ -193,8 +193,8 @@ def _mean_field(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def keep_links(known: Known, U: np.ndarray) -> np.ndarray:
-    """Memberships (n, k) nearest to ``U`` whose labels satisfy all links; ``U`` itself if it does,
-    and where no such labels were found.
+    """Memberships (n, k) nearest to ``U`` whose labels satisfy all links; ``U`` itself if it does.
+    Pieces for which no such labels were found keep those of ``U``.
     """
     if known.links is None:
         return U

@@ -148,7 +148,7 @@ def reading(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     weighted = weights[:, None] * Z
     close = Z @ weighted.sum(axis=0) / weights.sum()
     rest, C = Z * (1.0 + 1e-3 * close)[:, None], np.empty((Z.shape[1], Z.shape[1]))
-    for r in range(len(C)):  # a QR decomposition with pivoting, without idle threads
+    for r in range(len(C)):  # QR with pivoting; LAPACK's would start threads
         far = np.argmax(np.einsum("ij,ij->i", rest, rest))
         C[r], direction = Z[far], rest[far] / max(np.linalg.norm(rest[far]), 1e-150)
         rest = rest - np.outer(rest @ direction, direction)

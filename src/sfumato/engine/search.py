@@ -265,8 +265,9 @@ class _Search:
         return best_run(problem.likelihood, problem.states(np.stack(donors)), limits, own)
 
     def _several(self, problems: dict[int, list[Problem]], *, tight: bool) -> list[Fit]:
-        """Leading shapes from all starts; others from their results, unless the likelihood of a
-        freer one is too low. With ``tight``, all shapes lead, and converge to the full tolerance.
+        """Fits of several shapes. Leading ones run from all starts, others only from their results,
+        unless the likelihood of a freer shape is too low. With ``tight``, all shapes lead, and
+        converge to the full tolerance.
         """
         criterion = self.plan.criterion
         tol = self.plan.tol if tight else max(self.plan.tol, EFFORT.loose_tol)

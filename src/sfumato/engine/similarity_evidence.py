@@ -59,8 +59,8 @@ class Evidence(NamedTuple):
         return Evidence(selection.average(self.W), weights, pairs, left)
 
     def filled(self) -> Any:
-        """The similarity without weights of pairs: a relative weight t makes t w_ij + (1 - t) m_i
-        m_j / m of w_ij, with the mean similarities of its objects and the overall mean m.
+        """The similarity with uncertain pairs filled in: w_ij of relative weight t becomes t w_ij +
+        (1 - t) m_i m_j / m, with the mean similarities m_i of objects and the overall mean m.
         """
         if self.pairs is None:
             return self.W

@@ -10,13 +10,13 @@ two clusters a and b that are neighbours in the graph of nearest neighbours,
 where g_a is the median log density in a, and g_ab that of the border: the midpoints of the edges
 from a to b. On the side with fewer border objects, every object counts once, since a single stray
 inside the other cluster has many edges. A valley gives a large z; a cut through one cloud gives z
-near or below 0, and approximately normal for a flat density, the least favourable case. All
+near or below 0. For a flat density, the least favourable case, z is approximately normal. All
 clusters are separate only if every pair is, so the p value is that of the shallowest valley (an
 intersection-union test, which needs no correction for the number of pairs).
 
-Similarities and labelings: the statistic is the share of the direction that the labels explain
-worst, in the space of the k leading eigenvectors of the normalised similarity. For blocks, almost
-nothing is left unexplained; of the smooth waves of a continuum, and of noise, a fifth or more.
+Similarities and labelings: in the space of the k leading eigenvectors of the normalised similarity,
+the statistic is the unexplained share of the direction that the labels explain worst: almost
+nothing for blocks, a fifth or more for the smooth waves of a continuum and for noise.
 """
 
 from __future__ import annotations

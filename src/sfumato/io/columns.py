@@ -399,8 +399,10 @@ def as_table(
     roles: Roles,
     source: str,
 ) -> Table:
-    """The table of all columns that can be clustered, from the positions of the special columns and
-    of the others, columns as read, and the ids and classes by role.
+    """The table of all columns that can be clustered.
+
+    ``places`` are the positions of special columns by role and those of the others, ``raws`` the
+    columns as read, ``names`` the ids and classes by role.
     """
     special, evidence = places
     taken = [raws[place] for place in evidence]

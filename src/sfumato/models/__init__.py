@@ -126,7 +126,7 @@ MODELS = (
         "discriminative.information",
         "information-maximization",
         ("features",),
-        "planes or curved borders through few objects; clusters of similar size",
+        "clusters of similar size, with borders where there are few objects",
     ),
     Model(
         "InformationBottleneck",

@@ -1,4 +1,4 @@
-"""Tables of (soft) counts: their probability (distributions integrated out), information."""
+"""Probability and information of tables of (soft) counts."""
 
 import numpy as np
 from scipy.special import gammaln, xlogy

@@ -160,7 +160,7 @@ def _inverted(A: Any, k: int, largest: float, tol: float) -> Any:
     X = np.linalg.qr(np.random.default_rng(0).standard_normal((n, k + 2)))[0]
     for _ in range(2):
         values, X, residuals, _ = _rayleigh_ritz(inverse, X, min(5, n // (2 * k + 4)))
-        # Another product with the inverse gives A this residual.
+        # The residuals that A will have after the last product with the inverse.
         if (residuals[: k + 1] <= 0.1 * tol * values[: k + 1] ** 2).all():
             break
     return factors.solve(X).astype(A.dtype)

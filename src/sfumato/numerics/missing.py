@@ -186,7 +186,7 @@ def _precision(covariance: np.ndarray) -> np.ndarray:
 
 
 def _by_number(missing: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows (b,) with equal numbers of missing features, and these features (b, h), by number."""
+    """For every number h of missing features, the rows (b,) with so many, and which (b, h)."""
     counts = missing.sum(axis=1)
     for number in np.unique(counts[counts > 0]):
         rows = np.flatnonzero(counts == number)
@@ -196,7 +196,9 @@ def _by_number(missing: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def _expected(
     centred: np.ndarray, hidden: np.ndarray, inverse: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Expected values (b, h) and covariances (b, h, h) of missing ``hidden`` (b, h), 0 here."""
+    """Expected values (b, h) and covariances (b, h, h) of the features ``hidden`` (b, h), which are
+    missing and zero in ``centred``.
+    """
     covariances = np.linalg.inv(inverse[hidden[:, :, None], hidden[:, None, :]])
     pulls = np.take_along_axis(centred @ inverse, hidden, axis=1)
     return -(covariances @ pulls[:, :, None])[:, :, 0], covariances

@@ -238,7 +238,7 @@ def _only_traces(Z: np.ndarray, weights: np.ndarray, farthest: float) -> bool:
     log_det = float(np.log(np.maximum(weights @ (Z * Z), tiny)).sum())
     by_reach = (d - 1) * np.log(max(farthest, tiny)) - d * np.log(d)
     by_volume = (1.0 - 1.0 / d) * (log_det - d * np.log(lightest)) - np.log(d)
-    # A smaller part of the trace decides between merges only in ties.
+    # A determinant that is a smaller share of the trace only decides ties.
     return bool(min(by_reach, by_volume) < np.log(1e-9))
 
 

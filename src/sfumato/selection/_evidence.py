@@ -87,7 +87,7 @@ class Evidence:
         return replace(self, data=self.data[chosen], weights=weights)
 
     def seen_from(self, chosen: np.ndarray, new: Any = slice(None)) -> Any:
-        """Data by which a model fitted to ``chosen`` predicts the objects ``new``."""
+        """The objects ``new``, in the form in which a model fitted to ``chosen`` predicts them."""
         return self.data[new]
 
     def resample(self, rng: np.random.Generator) -> np.ndarray:

@@ -89,10 +89,11 @@ def choose_n_clusters(
     """Chosen number of clusters, the same as with ``n_clusters="auto"``, and the table of
     candidates.
 
-    Every candidate gets a score. The structure test of ``fit`` then tests the candidates, best
-    first, until it supports one; if it supports none, the answer is one cluster, with an
-    ``EvidenceWarning``. BIC, ICL and AIC also rate one cluster: their best number is the answer,
-    and the test only says whether it is supported.
+    Estimators with a criterion of their own (mixtures, models of similarities, the consensus)
+    choose as with "auto". For others, every candidate gets a score, and the structure test of
+    ``fit`` tests them, best first, until it supports one; if it supports none, the answer is one
+    cluster, with an ``EvidenceWarning``. If BIC, ICL or AIC is asked for, its best number is the
+    answer, and the test only says whether it is supported.
 
     Parameters
     ----------

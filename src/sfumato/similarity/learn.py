@@ -239,8 +239,8 @@ def pair_cost_gradient(
     With the rows e_i of the leading eigenvectors of the normalised similarity and the cosine c_ij
     of e_i and e_j, the cost is the weighted mean of (1 - c_ij)^2 over pairs that belong together
     and of c_ij^2 over pairs that belong apart. It is 0 if spectral clustering into ``n_clusters``
-    satisfies all pairs. Its derivative allows to learn any similarity that depends smoothly on
-    parameters from pairs, as ``spectral_cost_gradient`` does from labels.
+    satisfies all pairs. With its derivative, parameters of a similarity can be learnt from pairs,
+    as ``spectral_cost_gradient`` does from labels.
 
     Parameters
     ----------
