@@ -14,7 +14,9 @@ from threadpoolctl import threadpool_limits
 from sfumato import DirichletProcessMixture
 from sfumato.array.rows import Rows
 from sfumato.conjugate import NormalInverseWishart
-from sfumato.models.dirichlet_process import kernel, priors, sampling, variational
+from sfumato.models.dirichlet_process import components as priors
+from sfumato.models.dirichlet_process import kernel, sampling
+from sfumato.models.dirichlet_process import kernel as variational
 
 from .timing import Line, medians
 

@@ -180,7 +180,7 @@ THRESHOLDS = [
         )
         for name in ("gain", "chance", "evident", "above_chance")
     ),
-    Threshold(f"{MODELS}consensus.em", "TUNING.prior", consensus.__doc__ or "", consensus),
+    Threshold(f"{MODELS}consensus.mixtures", "TUNING.prior", consensus.__doc__ or "", consensus),
     Threshold("sfumato.numerics.axes", "RIDGE", consensus.__doc__ or "", consensus),
 ]
 

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture as Peer
 
-from sfumato.components import kernel
+from sfumato.components import gaussian as kernel
 from sfumato.components.gaussian import Gaussian, Measured
 from sfumato.numerics import distances, families
 from sfumato.numerics.distances import Coordinates

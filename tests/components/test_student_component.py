@@ -5,8 +5,7 @@ import pytest
 from scipy.special import digamma
 from scipy.stats import multivariate_t
 
-from sfumato.components.gaussian import Measured
-from sfumato.components.kernel import State, matrices
+from sfumato.components.gaussian import Measured, State, matrices
 from sfumato.components.student import BOUNDS, Student, around
 from sfumato.numerics import families
 from sfumato.numerics.distances import Coordinates, moments

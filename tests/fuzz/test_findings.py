@@ -20,8 +20,7 @@ from sfumato import (
     StudentMixture,
 )
 from sfumato.components import factor
-from sfumato.components.gaussian import Measured
-from sfumato.components.kernel import State
+from sfumato.components.gaussian import Measured, State
 from sfumato.components.student import Student, around
 from sfumato.memberships import predict_strongest, sizes
 from sfumato.metrics import fuzzy_silhouette, rand_index, xie_beni

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.array.rows import Rows
-from sfumato.components import kernel as gaussian
+from sfumato.components import gaussian
 from sfumato.models.fuzzy import kernel as fuzzy
 from sfumato.numerics import distances, families
 

@@ -25,6 +25,7 @@ import numpy as np
 from ..array.arrays import as_dense
 from ..array.rows import Rows
 from ..array.types import Array, Weights
+from ..conjugate.normal import LOG_2PI
 from ..engine.component import Component
 from ..engine.search import Objects
 from ..numerics import seeding
@@ -32,7 +33,6 @@ from ..numerics.distances import Coordinates, weighted_columns
 from ..numerics.seeding import SCREEN, Sample
 
 LEAN = 2.0  # weight of the pooled uniquenesses in those of each cluster, in objects
-LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class State(NamedTuple):
@@ -47,8 +47,7 @@ class State(NamedTuple):
 class Stats(NamedTuple):
     """N (k,), and over the rows where a feature was observed sums of x * x (k, d), x (f, 1)' (k, d,
     q + 1) and (f, 1)(f, 1)' (k, d, q + 1, q + 1), or (k, 1, q + 1, q + 1) if no value is missing,
-    and the log-likelihood.
-    """
+    and the log-likelihood."""
 
     mass: np.ndarray
     squares: np.ndarray
@@ -59,8 +58,7 @@ class Stats(NamedTuple):
 
 class Ready(NamedTuple):
     """Quantities of a state for a pass: A = L / psi (d, k q), A * mu (d, k q), the products l l' /
-    psi (d, k q q), and 1 / psi, mu / psi and log 2 pi psi + mu^2 / psi (d, k).
-    """
+    psi (d, k q q), and 1 / psi, mu / psi and log 2 pi psi + mu^2 / psi (d, k)."""
 
     state: State
     A: np.ndarray
@@ -85,8 +83,7 @@ def ready(state: State) -> Ready:
 class Expected(NamedTuple):
     """log( pi_j N(x_i) ) (k, b), expected factors (k, b, q) and their covariances (k, b, q, q), the
     block with zeros for missing values, and what was observed (b, d), or None if no value is
-    missing; the covariances then have one row for all objects.
-    """
+    missing; the covariances then have one row for all objects."""
 
     joint: np.ndarray
     factors: np.ndarray
@@ -121,8 +118,7 @@ def summarize(
     missing: bool = False,
 ) -> Stats:
     """Sums over a block of rows (b, d), for ``given`` memberships (b, k) if passed; with
-    ``missing``, in the form for rows with missing values.
-    """
+    ``missing``, in the form for rows with missing values."""
     joint, F, C, Y, seen = expect(X, at)
     R, level = weighted_columns(joint, weights, given)
     (k, b, q), d, mass = F.shape, X.shape[1], R.sum(axis=1)
@@ -219,8 +215,7 @@ class Factors(Component):
         """Number of free, identified parameters.
 
         Loadings are determined up to a rotation of the factors, and a covariance has only d (d + 1)
-        / 2 different entries.
-        """
+        / 2 different entries."""
         k, q, d = self.n_clusters, self.n_factors, len(self.coordinates.scale)
         loadings = d * q - q * (q - 1) // 2
         covariances = k * loadings + (d if self.shared else k * d)
@@ -261,15 +256,13 @@ class Factors(Component):
 
 def most_factors(d: int) -> int:
     """The bound of Ledermann (1937), at least one: with more factors, Sigma = L L' + Psi has at
-    least as many free parameters as a full covariance.
-    """
+    least as many free parameters as a full covariance."""
     return max(1, int((2 * d + 1 - (8 * d + 1) ** 0.5) / 2 + 1e-9))
 
 
 def factor_sample(data: Objects, coordinates: Coordinates) -> Sample:
     """Sample of standardised objects, missing values at the means. Its k-means uses leading
-    principal axes, alternately in the units of the data and of every feature.
-    """
+    principal axes, alternately in the units of the data and of every feature."""
     view = coordinates.inner
     rows = Rows(data.X, data.weights, view=lambda X: view(as_dense(X, np.float64)))
     rng = np.random.default_rng(0)
@@ -289,8 +282,7 @@ def _leading(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def _principal(X: np.ndarray, q: int) -> tuple[np.ndarray, np.ndarray]:
     """The ``q`` largest singular values of a matrix and their right vectors (q, d), zero beyond its
-    rank, computed from the smaller Gram matrix.
-    """
+    rank, computed from the smaller Gram matrix."""
     n, d = X.shape
     values, vectors = np.linalg.eigh(X @ X.T if n < d else X.T @ X)
     values, vectors = np.maximum(values[::-1][:q], 0.0), vectors[:, ::-1][:, :q]

@@ -129,8 +129,7 @@ def embed(Z: np.ndarray, sums: np.ndarray, layout: Layout) -> np.ndarray:
     """Coordinates (b, r) for k-means from z(x); every column of the table has variance about one.
 
     Counts are replaced by their square roots, whose variance does not depend on the rate, and
-    missing values by the mean.
-    """
+    missing values by the mean."""
     _, values, squares, counts, levels = layout.cuts
     b = len(layout.counts)
     seen, N = Z[:, counts : counts + b], Z[:, counts + b : levels]
@@ -194,8 +193,7 @@ def coefficients(state: State) -> np.ndarray:
 @dataclass(frozen=True, eq=False)
 class Mixed(Component):
     """Clusters of independent columns. ``overall`` (q,) are sums of z over all the data;
-    ``smoothing`` is the weight of the prior in objects.
-    """
+    ``smoothing`` is the weight of the prior in objects."""
 
     n_clusters: int
     layout: Layout

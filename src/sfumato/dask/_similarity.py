@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..array.validation import refuse_overflow, refuse_underflow
 from ..data.matrices import check_rows
-from ..models.pairwise.panels import panels
+from ..models.pairwise.kernel import panels
 from ._features import check_array, client, floating, pinned, same, submit
 
 

@@ -59,7 +59,9 @@ class InductiveClusterer(Clusterer):
         return state
 
     def _sum(self, rows: Rows, state: State) -> Any:
-        ready = self._ready(state)
+        return self._total(rows, self._ready(state))
+
+    def _total(self, rows: Rows, ready: Any) -> Any:
         return rows.sum(lambda block, weights: self._summarize(block, weights, ready))
 
     def _run(self, rows: Rows, state: State, total: float) -> loop.Run:
@@ -136,7 +138,7 @@ class InductiveClusterer(Clusterer):
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
         self._state, total = run.state, weight_of(rows)
-        objective = self._outer(self._objective(rows, run.state), total)
+        objective = self._outer(self._objective(rows, self._ready(run.state)), total)
         U = self._memberships(rows, self._ready(run.state))
         self._publish(U, run._replace(history=self._outer(run.history, total)), objective)
 
@@ -158,9 +160,9 @@ class InductiveClusterer(Clusterer):
             self._finish(rows, loop.Run(state, stats.objective / total, np.empty(0), 1, True))
             self.history_, self.n_iter_ = np.append(past, self.history_), n_iter + 1
 
-    def _objective(self, rows: Rows, state: State) -> float:
+    def _objective(self, rows: Rows, ready: Any) -> float:
         """Objective of a state on these rows, in the model's own coordinates."""
-        return self._sum(rows, state).objective
+        return self._total(rows, ready).objective
 
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:
         """Objectives in the units of the data, for models with internal coordinates."""
@@ -170,25 +172,27 @@ class InductiveClusterer(Clusterer):
         """Features in the form that the fitted model uses."""
         return Rows(X, *columns)
 
+    def _new(self, X: Any, sample_weight: ArrayLike | None = None) -> tuple[Rows, Any]:
+        """New objects in the form of the fitted model, and the state for a pass over them."""
+        self._check_fitted()
+        X = check_features(self, X, reset=False)
+        return self._rows(X, check_weights(sample_weight, X)), self._ready(self._state)
+
     @documented
     def predict_proba(self, X: Array, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects.
+        """Memberships of new objects; missing values are treated as in the fit.
 
         %(new_objects)s
         """
-        self._check_fitted()
-        rows = self._rows(check_features(self, X, reset=False))
-        return self._new_at(self._memberships(rows, self._ready(self._state)), n_clusters, X)
+        return self._new_at(self._memberships(*self._new(X)), n_clusters, X)
 
     def score(
         self, X: Array, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Objective per unit of weight, with the sign for which higher is better."""
-        self._check_fitted()
-        X = check_features(self, X, reset=False)
-        rows = self._rows(X, check_weights(sample_weight, X))
+        rows, ready = self._new(X, sample_weight)
         total = weight_of(rows)
-        value = float(self._outer(self._objective(rows, self._state), total)) / total
+        value = float(self._outer(self._objective(rows, ready), total)) / total
         return value if self._larger else -value
 
     def __sklearn_tags__(self) -> Any:

@@ -24,10 +24,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..array.arrays import namespace, reader, to_numpy
+from ..array.docs import documented
 from ..array.types import ArrayLike, RandomState
 from ..array.validation import InputSize, check_number, free_memory, require
 from ..array.warn import heard, warn
-from ..data.features import refuse_spread
+from ..data.features import observed_only, refuse_spread
 from ..memberships import cooccurrence
 from . import loop, structure
 from .levels import Leveled
@@ -289,6 +290,43 @@ def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
         return answer
 
     return fitted
+
+
+class Constrained(Clusterer):
+    """Models of features that take weights, labels of some objects, and links."""
+
+    @documented
+    @observed_only
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+    ) -> Any:
+        """Learn the model.
+
+        Parameters
+        ----------
+        X : array, sparse array or data frame of shape (n, p)
+            One object per row; NaN means missing. Sparse rows are made dense block by block.
+        %(partial_labels)s
+        %(sample_weight)s
+        %(mixture_links)s
+
+        Returns
+        -------
+        self
+        """
+        return self._learn(X, y, sample_weight, (must_link, cannot_link))
+
+    @abstractmethod
+    def _learn(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, links: tuple[Any, Any]
+    ) -> Any:
+        """Learn the model with pairs of rows that must and cannot be linked."""
 
 
 def most_clusters(n_clusters: int | str | Sequence[int]) -> int:

@@ -28,11 +28,11 @@ from ..array.validation import (
 )
 from ..array.warn import warn
 from ..data.constraints import Known
-from ..data.features import check_features, observed_only, refuse_empty_columns, refuse_tensors
+from ..data.features import check_features, refuse_empty_columns, refuse_tensors
 from ..numerics import seeding
 from ..numerics.seeding import SCREEN
 from .base import blended
-from .clusterer import Clusterer
+from .clusterer import Constrained
 from .component import Component, Fit, Likelihood, ModelSearch
 from .linked import publish_kept
 from .loop import Run, State
@@ -44,7 +44,7 @@ GROWTH = 4  # factor by which searches may extend the range while the best is it
 OBJECTS = 3  # smallest mean number of objects per cluster when the range is extended
 
 
-class Mixture(Clusterer):
+class Mixture(Constrained):
     """Mixtures fitted by maximum likelihood, or maximum a posteriori."""
 
     chooses_n_clusters = "auto"
@@ -95,33 +95,6 @@ class Mixture(Clusterer):
                 "are not tried"
             )
         return [k for k in sizes if k <= n_objects]
-
-    @documented
-    @observed_only
-    def fit(
-        self,
-        X: Array,
-        y: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        must_link: ArrayLike | None = None,
-        cannot_link: ArrayLike | None = None,
-    ) -> Any:
-        """Learn the mixture.
-
-        Parameters
-        ----------
-        X : array, sparse array or data frame of shape (n, p)
-            One object per row; NaN means missing. Sparse rows are made dense block by block.
-        %(partial_labels)s
-        %(sample_weight)s
-        %(mixture_links)s
-
-        Returns
-        -------
-        self
-        """
-        return self._learn(X, y, sample_weight, (must_link, cannot_link))
 
     def _learn(
         self,

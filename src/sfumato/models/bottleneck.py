@@ -118,8 +118,7 @@ def sequential(
 
     I(C;V) = H(C) + sum_v phi(v) with phi(v) = sum_c p(v, c) log p(v, c) - p(v) log p(v), so x
     belongs to the cluster with the smallest phi(v) - phi(v + x). Only the classes of x change. An
-    object that is alone in its cluster stays.
-    """
+    object that is alone in its cluster stays."""
     T = sp.csr_array(Q * mass[:, None] if isinstance(Q, np.ndarray) else Q.multiply(mass[:, None]))
     labels = labels.copy()
     table = np.zeros((T.shape[1], k))
@@ -150,8 +149,7 @@ def seeds(Q: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.nd
     """Starting distributions (k, classes).
 
     They are rows of ``Q``, each drawn far (in divergence) from those before it, mixed with the mean
-    of all rows.
-    """
+    of all rows."""
     key = np.asarray(Q @ np.random.default_rng(0).normal(size=Q.shape[1]))
     order = np.argsort(key, kind="stable")
     Q, mass = Q[order], mass[order]  # the same seeds for any order of the objects
@@ -228,10 +226,8 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
 
     References
     ----------
-    .. [1] N. Tishby, F. Pereira and W. Bialek, "The information bottleneck method", Allerton
-       Conference 1999.
-    .. [2] N. Slonim, N. Friedman and N. Tishby, "Unsupervised document classification using
-       sequential information maximization", SIGIR 2002.
+    .. [1] Tishby, Pereira and Bialek, The information bottleneck method, Allerton, 1999.
+    .. [2] Slonim, Friedman and Tishby, Sequential information maximization, SIGIR, 2002.
 
     Examples
     --------
@@ -414,20 +410,12 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         best = (met[:, 0] - betas[:, None] * met[:, 1]).argmin(axis=1)
         return np.column_stack([betas, met[best]])
 
+    @documented
     def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> np.ndarray:
-        """Memberships of new rows of counts, by the same rule as for the fitted ones.
+        """Memberships of new rows of counts, by the same rule as for the fitted ones. A row without
+        counts gets the cluster weights; with ``beta=inf``, the first cluster.
 
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_new, n_columns)
-        n_clusters : int, optional
-            Memberships at another level, a number in ``levels_``.
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
-            A row without counts gets the cluster weights; with ``beta=inf``, the first cluster.
-        """
+        %(new_objects)s"""
         self._check_fitted()
         refuse_tensors(self, X)
         counts = check_features(self, X, reset=False)

@@ -190,8 +190,7 @@ class DirectionalMixture(AutomaticMixture, Mixture):
 
     References
     ----------
-    .. [1] A. Banerjee, I. S. Dhillon, J. Ghosh and S. Sra, Clustering on the unit hypersphere using
-       von Mises-Fisher distributions, JMLR 6, 2005.
+    .. [1] Banerjee, Dhillon, Ghosh and Sra, Clustering on the unit hypersphere, JMLR 6, 2005.
 
     Examples
     --------

@@ -383,8 +383,7 @@ def _on_host(W: ArrayLike | Similarity) -> Any:
 def _scaled_problem(W: Similarity, x: np.ndarray, weights: np.ndarray) -> Problem:
     """diag(x) W diag(x), times root weights, in a form with accessible rows.
 
-    An operator is converted to a dense matrix, if that fits into memory.
-    """
+    An operator is converted to a dense matrix, if that fits into memory."""
     x = (x * np.sqrt(weights)).astype(x.dtype)
     if hasattr(W, "factor"):
         B = W.factor

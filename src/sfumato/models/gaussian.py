@@ -14,10 +14,10 @@ from ..array.docs import documented
 from ..array.rows import Rows, has_missing
 from ..array.types import Array, ArrayLike, RandomState
 from ..array.validation import check_choice, check_number
-from ..components.gaussian import Gaussian, Measured, Start, check_start, read_start
+from ..components.gaussian import Gaussian, Measured, Start, State, check_start, read_start
 from ..components.incomplete import check_errors
-from ..components.kernel import LOG_2PI, State
 from ..conjugate import NormalInverseWishart
+from ..conjugate.normal import LOG_2PI
 from ..data.constraints import Known
 from ..data.features import check_features, observed_only
 from ..engine.component import Component, Fit
@@ -36,8 +36,7 @@ class Constant(NamedTuple):
 
     Published parameters have all features: the constant as mean, no covariance with others, and a
     variance of ``regularization`` in its units. ``varying`` are the positions of the other
-    features.
-    """
+    features."""
 
     varying: np.ndarray
     values: np.ndarray
@@ -141,26 +140,14 @@ class GaussianMixture(AutomaticMixture, Mixture):
         Log-likelihood; the objective adds the log prior density. ``history_`` has it at every step.
     %(ended)s
 
-    See Also
-    --------
-    FuzzyCMeans : Memberships from distances only.
-    DirichletProcessMixture : Infers the number of components.
-    MixtureClassifier : The same with known classes.
-
     References
     ----------
-    .. [1] A. P. Dempster, N. M. Laird and D. B. Rubin, Maximum likelihood from incomplete data via
-       the EM algorithm, JRSS B 39, 1977.
-    .. [2] R. Varadhan and C. Roland, Simple and globally convergent methods for accelerating the
-       convergence of any EM algorithm, Scandinavian Journal of Statistics 35, 2008.
-    .. [3] G. Celeux and G. Govaert, Gaussian parsimonious clustering models, Pattern Recognition
-       28, 1995.
-    .. [4] C. Fraley and A. E. Raftery, Model-based clustering, discriminant analysis, and density
-       estimation, JASA 97, 2002.
-    .. [5] C. Fraley and A. E. Raftery, Bayesian regularization for normal mixture estimation and
-       model-based clustering, Journal of Classification 24, 2007.
-    .. [6] J. Bovy, D. W. Hogg and S. T. Roweis, Extreme deconvolution, Annals of Applied Statistics
-       5, 2011.
+    .. [1] Dempster, Laird and Rubin, Maximum likelihood from incomplete data, JRSS B 39, 1977.
+    .. [2] Varadhan and Roland, Accelerating any EM algorithm, Scand. J. Statistics 35, 2008.
+    .. [3] Celeux and Govaert, Gaussian parsimonious clustering, Pattern Recognition 28, 1995.
+    .. [4] Fraley and Raftery, Model-based clustering and density estimation, JASA 97, 2002.
+    .. [5] Fraley and Raftery, Bayesian regularization for mixtures, J. Classification 24, 2007.
+    .. [6] Bovy, Hogg and Roweis, Extreme deconvolution, Annals of Applied Statistics 5, 2011.
 
     Examples
     --------
@@ -241,12 +228,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
             Known variances or covariances of the measurement error of every object. The mixture
             then describes the objects without errors (Bovy, Hogg and Roweis 2011), and
             ``memberships_`` take the errors into account. Needs full or diagonal covariances;
-            "auto" chooses between the two.
-
-        Returns
-        -------
-        self
-        """
+            "auto" chooses between the two."""
         return self._learn(X, y, sample_weight, (must_link, cannot_link), measurement_error)
 
     def _errors(self, X: Array, known: Known, measurement_error: Any) -> tuple[Any, ...]:
@@ -366,8 +348,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
 
     def _publish_parameters(self) -> None:
         """Publish parameters in the units of the data, in float64, since squares may overflow
-        float32.
-        """
+        float32."""
         state, component = self._state, self._component
         self.covariance_type_ = component.covariance_type
         self.weights_ = state.weights
@@ -383,42 +364,22 @@ class GaussianMixture(AutomaticMixture, Mixture):
         for name in component.given.frozen:
             setattr(self, f"{name}_", getattr(component.given, name))
 
+    @documented
     def predict_proba(
         self, X: Array, *, n_clusters: int | None = None, measurement_error: ArrayLike | None = None
     ) -> Any:
-        """Posterior probabilities of new objects; missing values (NaN) are integrated out.
+        """Posterior probabilities of new objects; missing values (NaN) are integrated out, and so
+        is ``measurement_error`` (n_new, p) or (n_new, p, p), as in ``fit``.
 
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_new, p)
-        n_clusters : int, optional
-            Memberships at another level, a number in ``levels_``.
-        measurement_error : array of shape (n_new, p) or (n_new, p, p), optional
-            Known variances or covariances of the measurement error of every object, as in ``fit``.
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
-        """
+        %(new_objects)s"""
         self._check_fitted()
         checked = self._read(X, reset=False)
         U = self._posterior(checked, 0, measurement_error)
         return self._new_at(U, n_clusters, X, measurement_error=measurement_error)
 
     def score_samples(self, X: Array, *, measurement_error: ArrayLike | None = None) -> Any:
-        """Log density at every object; of its observed features if some are missing.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n, p)
-        measurement_error : array of shape (n, p) or (n, p, p), optional
-            Known variances or covariances of the measurement error of every object; the density
-            includes these errors.
-
-        Returns
-        -------
-        log_density : array of shape (n,)
-        """
+        """Log density (n,) of every row of ``X`` (n, p), or of its observed values. It includes
+        ``measurement_error`` (n, p) or (n, p, p), known variances or covariances of the errors."""
         self._check_fitted()
         return self._posterior(self._read(X, reset=False), 1, measurement_error)
 
@@ -476,8 +437,7 @@ def mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Matrix (k, k') that maps memberships ``U`` (n, k) to the clusters of ``reference`` (n, k').
 
     Equal numbers of clusters are matched one to one; otherwise the mass of a cluster is divided in
-    proportion to its overlap with each reference cluster.
-    """
+    proportion to its overlap with each reference cluster."""
     together = U.T.astype(np.float64) @ reference
     if U.shape[1] == reference.shape[1]:
         order = linear_sum_assignment(-together)[1]
@@ -490,8 +450,7 @@ def average_over(
 ) -> tuple[tuple[Member, ...], Any]:
     """Mixtures with weights ``exp(-BIC / 2)``, and the averaged memberships (n, k).
 
-    Thin components of few objects lower a weight, as in the choice of one mixture.
-    """
+    Thin components of few objects lower a weight, as in the choice of one mixture."""
     counted = [fit for fit in fits if np.isfinite(fit.candidate.bic)] or [best]
     values = np.array([fit.candidate.bic + fit.doubt() for fit in counted])
     weights = np.nan_to_num(np.exp(0.5 * (np.nanmin([*values, np.inf]) - values)), nan=1.0)

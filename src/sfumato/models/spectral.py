@@ -53,11 +53,9 @@ class SpectralClustering(AutomaticSimilarity, SimilarityClusterer):
         How the embedding is turned into clusters; ``None`` uses that of the method. An estimator
         with ``fit`` and ``predict_proba``, such as a Gaussian mixture, provides the memberships.
     n_init : int
-        Number of starts of k-means (a random row, then rows most orthogonal to those chosen); the
-        best is kept.
+        Number of starts of k-means; the best is kept.
     max_iter, tol : int, float
-        Largest number of k-means steps, and the relative decrease of the distortion at which it
-        stops.
+        Largest number of k-means steps, and the relative decrease of the distortion to stop at.
     random_state : int, Generator, RandomState or None
 
     Attributes
@@ -92,8 +90,7 @@ class SpectralClustering(AutomaticSimilarity, SimilarityClusterer):
     ----------
     Shi and Malik (2000). Normalized cuts and image segmentation. IEEE TPAMI 22(8).
     Ng, Jordan and Weiss (2001). On spectral clustering. NIPS 14.
-    Bach and Jordan (2006). Learning spectral clustering, with application to speech separation.
-    JMLR 7.
+    Bach and Jordan (2006). Learning spectral clustering. JMLR 7.
 
     Examples
     --------

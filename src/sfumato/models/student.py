@@ -11,8 +11,7 @@ from ..array.docs import documented
 from ..array.rows import Rows, has_missing
 from ..array.types import RandomState
 from ..array.validation import check_choice, check_number
-from ..components.gaussian import Measured
-from ..components.kernel import matrices
+from ..components.gaussian import Measured, matrices
 from ..components.student import Student
 from ..engine.component import Component
 from ..engine.mixture import Mixture
@@ -66,14 +65,9 @@ class StudentMixture(AutomaticMixture, Mixture):
     %(log_likelihood)s
     %(ended)s
 
-    See Also
-    --------
-    GaussianMixture : Clusters without heavy tails.
-
     References
     ----------
-    .. [1] D. Peel and G. J. McLachlan, Robust mixture modelling using the t distribution,
-       Statistics and Computing 10, 2000.
+    .. [1] Peel and McLachlan, Robust mixture modelling, Statistics and Computing 10, 2000.
 
     Examples
     --------

@@ -10,7 +10,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from sfumato import EvidenceAccumulation
 from sfumato.memberships import entropy, one_hot
-from sfumato.models.consensus import em, soft
+from sfumato.models.consensus import mixtures as em
+from sfumato.models.consensus import soft
 from sfumato.selection.criteria import mean_agreement
 
 

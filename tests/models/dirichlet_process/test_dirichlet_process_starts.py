@@ -11,7 +11,9 @@ from sfumato.array.rows import Rows
 from sfumato.conjugate import DirichletMultinomial, NormalInverseGamma, NormalInverseWishart
 from sfumato.data.constraints import Known
 from sfumato.engine.linked import LinkedRows
-from sfumato.models.dirichlet_process import kernel, priors, variational
+from sfumato.models.dirichlet_process import components as priors
+from sfumato.models.dirichlet_process import kernel
+from sfumato.models.dirichlet_process import kernel as variational
 
 
 def component_of(X, kind=NormalInverseWishart):

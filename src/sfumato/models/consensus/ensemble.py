@@ -84,8 +84,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     References
     ----------
-    Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI
-    27(6).
+    Fred and Jain (2005). Combining multiple clusterings. IEEE TPAMI 27(6).
 
     Examples
     --------
@@ -133,12 +132,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         y : ignored
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object. Equal rows are one object. Objects of
-            weight 0 do not affect the partitions and are labelled afterwards.
-
-        Returns
-        -------
-        self
-        """
+            weight 0 do not affect the partitions and are labelled afterwards."""
         self._check_parameters()
         self._check_memory(X)
         refuse_tensors(self, X)
@@ -234,14 +228,12 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     ) -> np.ndarray:
         """Make the partitions and return them, (n, m).
 
-        -1 means that a partition did not see an object.
-        """
+        -1 means that a partition did not see an object."""
         return self.fit(X, y, sample_weight=sample_weight).labelings_
 
     def transform(self, X: Array) -> np.ndarray:
         """Labels (n_new, m) of new objects by every partition: that of the nearest center, of the
-        member's ``predict``, or of the nearest object.
-        """
+        member's ``predict``, or of the nearest object."""
         check_is_fitted(self)
         refuse_tensors(self, X)
         X = self._centred(check_features(self, X, reset=False))
@@ -279,8 +271,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
 class Member(NamedTuple):
     """Rule that labels new objects: centers, an estimator, or (with neither) the nearest seen
-    object.
-    """
+    object."""
 
     n_clusters: int = 1
     centers: np.ndarray | None = None
@@ -290,8 +281,7 @@ class Member(NamedTuple):
 
 class Plan(NamedTuple):
     """Settings shared by all partitions; ``near`` (n, m) are the nearest neighbours of every
-    object.
-    """
+    object."""
 
     n_clusters: tuple[int, int]
     subsample: float
@@ -444,8 +434,7 @@ def fit_weighted(model: Estimator, X: Array, weights: Weights) -> np.ndarray:
 def _split(labels: np.ndarray, sample: np.ndarray, near: np.ndarray | None) -> np.ndarray:
     """Labels of a sample with clusters split where links between near objects do not connect them.
 
-    ``near`` (n, m) are the nearest neighbours of all objects; None keeps clusters whole.
-    """
+    ``near`` (n, m) are the nearest neighbours of all objects; None keeps clusters whole."""
     if near is None:
         return labels
     everyone = np.arange(-len(near), 0)  # objects outside the sample connect nothing

@@ -45,6 +45,7 @@ from .solutions import (
     ByKernel,
     ByObservations,
     Settings,
+    filled,
     run_at_once,
     run_of,
 )
@@ -160,8 +161,7 @@ def solve(
 ) -> Any:
     """The solution of a consensus, by name or by estimator, for k clusters.
 
-    ``start`` are optional starting memberships.
-    """
+    ``start`` are optional starting memberships."""
     if table.mass is not None and (not isinstance(consensus, str) or consensus in BY_COPIES):
         return ByCopies(consensus, table, k, settings, start)
     if not isinstance(consensus, str):
@@ -233,8 +233,7 @@ class ByLinkage:
         """Each new object joins the cluster to which it is most similar under the linkage.
 
         An object with the same labels as a fitted one joins its cluster, even if another finished
-        cluster is more similar.
-        """
+        cluster is more similar."""
         S = filled(tables.pair_shares(new, self.table)[0])
         reduce: Any = {"single": np.max, "average": np.mean, "complete": np.min}[self.method]
         similar = [reduce(S[:, column > 0], axis=1) for column in self.groups.T]
@@ -254,8 +253,7 @@ class ByEstimator:
     """Any estimator that takes a similarity.
 
     Models of this library multiply with the operator; others get the matrix, or 1 - matrix as
-    distances.
-    """
+    distances."""
 
     def __init__(
         self, estimator: Estimator, table: tables.Table, k: int, settings: Settings
@@ -295,11 +293,3 @@ class ByEstimator:
             return self.model.predict_proba(rows.toarray() if few else rows)
         share = self.memberships / np.maximum(self.memberships.sum(axis=0), np.finfo(float).tiny)
         return one_hot(np.argmax(rows @ share, axis=1), share.shape[1])
-
-
-def filled(shares: np.ndarray) -> np.ndarray:
-    """Shares of pairs; those never seen together get the mean of the others."""
-    known = np.isfinite(shares)
-    if known.all():
-        return shares
-    return np.where(known, shares, shares[known].mean() if known.any() else 0.0)

@@ -61,8 +61,7 @@ def visit(
 
     ``labels`` and the table are overwritten. ``choices`` is -1 if an object chooses by its
     ``uniforms``, else the slot it must take. With ``log_alpha`` of minus infinity no cluster is
-    opened.
-    """
+    opened."""
     seats = getattr(native("seating"), table.kind)(table)
     return native("seating").visit(seats, X, labels, choices, uniforms, log_alpha, first)  # type: ignore[no-any-return]
 
@@ -83,8 +82,7 @@ class Chain(NamedTuple):
         self, labels: np.ndarray, order: np.ndarray, choices: Any, rng: Any, log_alpha: float
     ) -> tuple[np.ndarray, float]:
         """New labels after visiting the objects in ``order``, and the log probability of the
-        choices.
-        """
+        choices."""
         X, now = self.X[order], labels[order].copy()
         uniforms = rng.random(len(order))
         choices = np.full(len(order), -1, dtype=np.int64) if choices is None else choices
@@ -239,8 +237,7 @@ def split_r_hat(values: np.ndarray) -> float:
 
 def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
     """Memberships (n, k) whose products best match the co-occurrence of the draws. Clusters without
-    any object's largest membership are dropped.
-    """
+    any object's largest membership are dropped."""
     table = encode(labelings)
     # Fifty draws are enough to find one near the center of the posterior.
     typical = np.flatnonzero(labelings.max(axis=0) + 1 == k)[:50]
@@ -287,8 +284,7 @@ class Posterior(NamedTuple):
 
     def _within_draws(self, Z: Array) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities (clusters, b) within each draw, and log densities (draws, b) of existing
-        clusters.
-        """
+        clusters."""
         logits = self.component.log_predictive(self.parameters, Z) + self.log_weight[:, None]
         sizes = np.diff(np.append(self.first, len(self.log_weight)))
         draw = np.repeat(np.arange(len(self.first)), sizes)

@@ -18,8 +18,7 @@ from ...array.warn import warn
 
 def class_rows(y: ArrayLike | None, n: int, classes: Any = None) -> tuple[Any, np.ndarray]:
     """Class distributions (n, classes), sparse and one-hot for labels, and the classes (given, or
-    the sorted labels). Objects without a class have a stored zero and no weight.
-    """
+    the sorted labels). Objects without a class have a stored zero and no weight."""
     if y is None:
         raise ValueError(
             "DiscriminativeClustering requires y to be passed, but the target y is None: give the "
@@ -53,8 +52,7 @@ def class_rows(y: ArrayLike | None, n: int, classes: Any = None) -> tuple[Any, n
 
 def _labelled(y: np.ndarray) -> np.ndarray:
     """Mask (n,) of the labels that are classes: -1, "-1", the empty string, None, NaN, NaT and NA
-    mean unlabelled.
-    """
+    mean unlabelled."""
     if y.dtype.kind == "O":
         return np.array([not _is_missing(value) for value in y.tolist()], dtype=bool)
     if y.dtype.kind == "U":

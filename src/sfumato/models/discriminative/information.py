@@ -123,8 +123,7 @@ class InformationMaximization(AutomaticClusters, InductiveClusterer):
 
     References
     ----------
-    .. [1] R. Gomes, A. Krause and P. Perona, Discriminative clustering by regularized information
-       maximization, NIPS 2010.
+    .. [1] Gomes, Krause and Perona, Regularized information maximization, NIPS, 2010.
 
     Examples
     --------
@@ -226,9 +225,9 @@ class InformationMaximization(AutomaticClusters, InductiveClusterer):
     def _assign(self, block: Any, state: np.ndarray) -> Any:
         return memberships(block, state)
 
-    def _objective(self, rows: Rows, state: np.ndarray) -> float:
+    def _objective(self, rows: Rows, ready: np.ndarray) -> float:
         total = weight_of(rows)
-        return total * Objective(rows, self.penalty, total).value_and_slope(state)[0]
+        return total * Objective(rows, self.penalty, total).value_and_slope(ready)[0]
 
 
 def first_weights(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
