@@ -111,7 +111,7 @@ def test_weights_whose_square_is_no_number_are_refused():
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        (np.ones(3), "one weight for each of the 40 objects"),
+        (np.ones(3), "a weight for each of 40 objects"),
         (np.full(40, np.nan), "finite numbers"),
         (np.full(40, 1e300), "too large or too small to be summed"),
     ],

@@ -6,8 +6,6 @@ namespace(U)``. NumPy (2.1 or later) follows the standard; torch and CuPy do thr
 built.
 """
 
-from __future__ import annotations
-
 import os
 from functools import lru_cache
 from importlib import import_module
@@ -36,9 +34,7 @@ def _compat(root: str) -> Any:
     try:
         return import_module(f"array_api_compat.{root}")
     except ImportError as error:
-        raise ImportError(
-            f"{root} arrays need array-api-compat: pip install 'sfumato[gpu]'"
-        ) from error
+        raise ImportError(f"{root} arrays need a package: pip install 'sfumato[gpu]'") from error
 
 
 def reader(array: object) -> Any:

@@ -61,9 +61,7 @@ def check_numbers(value: Any, name: str) -> list[int] | None:
     """The positive integers of a number or a sequence, ascending; None for "auto"."""
     if isinstance(value, str):
         if value != "auto":
-            raise ValueError(
-                f"{name} must be an integer, a sequence of integers or 'auto', got {value!r}"
-            )
+            raise ValueError(f"{name} must be an integer, integers or 'auto', got {value!r}")
         return None
     several = value if isinstance(value, Iterable) else [value]
     if not (found := sorted({check_number(k, name, low=1, integer=True) for k in several})):
@@ -83,8 +81,7 @@ def check_n_clusters(n_clusters: Any, n_objects: int) -> int:
     n_clusters = check_number(n_clusters, "n_clusters", low=1, integer=True)
     if n_clusters > n_objects:
         raise ValueError(
-            f"n_clusters={n_clusters} is more than n_samples={n_objects}: ask for at most "
-            f"{n_objects} clusters"
+            f"n_clusters={n_clusters} is more than n_samples={n_objects}: ask for fewer"
         )
     return n_clusters
 
@@ -97,8 +94,7 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
     if seed or random_state is None or isinstance(random_state, np.random.Generator):
         return np.random.default_rng(random_state)
     raise ValueError(
-        "random_state must be None, a nonnegative integer, a RandomState or a Generator, got "
-        f"{random_state!r}"
+        f"random_state must be None, a seed, a RandomState or a Generator, got {random_state!r}"
     )
 
 
@@ -122,9 +118,7 @@ def check_weights(
         raise type(error)(f"{name} must hold a number for each of the {of}: {error}") from error
     weights = weights if weights.ndim else np.full(n, float(weights))
     if weights.shape != (n,):
-        raise ValueError(
-            f"{name} must hold one weight for each of the {n} {of}, got shape {weights.shape}"
-        )
+        raise ValueError(f"{name} must hold a weight for each of {n} {of}, got {weights.shape}")
     refused = np.flatnonzero(~np.isfinite(weights))
     if refused.size:
         raise ValueError(
@@ -138,10 +132,7 @@ def check_weights(
         raise ValueError(f"{name} must be {kind}, got a weight of {least:g}")
     largest = float(weights.max())
     if not any_size and not 1e-150 <= largest <= 1e150 / n:
-        raise ValueError(
-            f"{name} is too large or too small to be summed (largest {largest:g}): divide it by "
-            "its largest value"
-        )
+        raise ValueError(f"{name} is too large or too small to be summed: divide it by {largest:g}")
     return weights
 
 
@@ -218,9 +209,7 @@ def memory_budget() -> int:
         with suppress(ValueError, OverflowError):
             if (size := int(float(override))) >= 0:
                 return size
-        raise ValueError(
-            f"SFUMATO_MEMORY_BUDGET must be a number of bytes such as 2e9, got {override[:40]!r}"
-        )
+        raise ValueError(f"SFUMATO_MEMORY_BUDGET must be bytes, such as 2e9, got {override[:40]!r}")
     limits = [_available(), _address_space_left(), *_cgroup_left()]
     return max(0, int(min((limit for limit in limits if limit is not None), default=2**62)))
 

@@ -1,7 +1,5 @@
 """Warnings that point at a line of the user's own code."""
 
-from __future__ import annotations
-
 import re
 import sys
 import warnings

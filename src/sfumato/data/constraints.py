@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ..array.arrays import asarray_like, namespace, to_numpy
 from ..array.labels import check_labelings, warn_of_ignored
-from ..array.types import Array, ArrayLike
+from ..array.types import Array, ArrayLike, Weights
 from ..array.warn import warn
 
 
@@ -40,7 +40,7 @@ class Known(NamedTuple):
 
     component: np.ndarray | None = None
     pairs: np.ndarray | None = None
-    weights: np.ndarray | None = None
+    weights: Weights = None
     labels: np.ndarray | None = None
     links: np.ndarray | None = None
     signs: np.ndarray | None = None
@@ -145,10 +145,8 @@ def symmetric(pairs: np.ndarray, value: np.ndarray, group: Any, size: int) -> An
     at = pairs if group is None else group[pairs]
     kept = (at >= 0).all(axis=1) & (at[:, 0] != at[:, 1])
     at, value = at[kept], value[kept]
-    both = np.concatenate([at, at[:, ::-1]])
-    return sp.csr_array(
-        sp.coo_array((np.tile(value, 2), (both[:, 0], both[:, 1])), shape=(size, size))
-    )
+    both = np.concatenate([at, at[:, ::-1]]).T
+    return sp.csr_array(sp.coo_array((np.tile(value, 2), tuple(both)), shape=(size, size)))
 
 
 def _label_links(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -217,8 +215,7 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     given = given.reshape(0, 2) if given.size == 0 else given
     if given.ndim != 2 or given.shape[1] not in (2, 3):
         raise ValueError(
-            f"{name} must hold pairs of row numbers (m, 2), or with weights (m, 3); got shape "
-            f"{given.shape}"
+            f"{name} must hold pairs (m, 2), or with weights (m, 3); got {given.shape}"
         )
     index = given[:, :2]
     if not (np.isfinite(index).all() and (index == np.rint(index)).all()):
@@ -233,9 +230,7 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     weights = given[:, 2] if given.shape[1] == 3 else np.full(len(rows), np.nan)
     # Bounded, so that products of weights and similarities stay finite.
     if given.shape[1] == 3 and not ((weights <= 1e100) & (weights > 0)).all():
-        raise ValueError(
-            f"weights of {name} (its third column) must be positive, and 1e+100 at most"
-        )
+        raise ValueError(f"weights of {name} (its third column) must be positive, at most 1e+100")
     return rows, weights
 
 
@@ -255,10 +250,7 @@ def known_labels(y: ArrayLike | None, n: int, n_clusters: int) -> np.ndarray | N
     if labels.size != n:
         raise ValueError(f"y must hold one label for each of the {n} objects, got {labels.size}")
     if labels.max() >= n_clusters:
-        raise ValueError(
-            f"y has {labels.max() + 1} different labels, more than n_clusters={n_clusters}: raise "
-            "n_clusters"
-        )
+        raise ValueError(f"y has {labels.max() + 1} labels: raise n_clusters={n_clusters}")
     return labels
 
 
@@ -271,10 +263,7 @@ def _carry(labels: np.ndarray, component: np.ndarray) -> np.ndarray:
     if clash.size:
         same = component[known] == component[clash[0]]
         other = known[same & (labels[known] != labels[clash[0]])][0]
-        raise ValueError(
-            f"must_link joins rows {clash[0]} and {other}, which have different labels in y: drop "
-            "one of them"
-        )
+        raise ValueError(f"must_link joins rows {clash[0]} and {other}, whose labels in y differ")
     return of_component[component]
 
 

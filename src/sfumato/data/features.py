@@ -3,8 +3,6 @@
 Every message names the column or the row, and the fix.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -168,9 +166,7 @@ def without_empty(X: Any, mass: Weights) -> Weights:
         return mass
     weights = np.where(empty, 0.0, 1.0 if mass is None else mass)
     if not weights.any():
-        raise ValueError(
-            "X has no object with an observed value and a positive weight: nothing can be learnt"
-        )
+        raise ValueError("X has no object with an observed value and a positive weight")
     return weights
 
 
@@ -256,10 +252,7 @@ def refuse_tensors(estimator: Estimator, X: object) -> None:
 def check_width(estimator: Estimator, X: Array, reset: bool) -> None:
     """Refuse features that are not two-dimensional, or do not have the fitted number of columns."""
     if X.ndim != 2:
-        raise ValueError(
-            "X must be two-dimensional (n_samples, n_features), got an array of shape "
-            f"{tuple(X.shape)}"
-        )
+        raise ValueError(f"X must be two-dimensional, got an array of shape {tuple(X.shape)}")
     if reset:
         estimator.n_features_in_ = X.shape[1]
     elif X.shape[1] != estimator.n_features_in_:
@@ -285,9 +278,7 @@ def refuse_same_names(X: Any, name: str) -> None:
     if columns is None or getattr(columns, "is_unique", True):
         return
     same = ", ".join(repr(column) for column in columns[columns.duplicated()].unique()[:8])
-    raise ValueError(
-        f"{name} has several columns called {same}: rename them, or drop all but one of a name"
-    )
+    raise ValueError(f"{name} has several columns called {same}: rename or drop them")
 
 
 def refuse_non_numbers(X: Any, name: str, taker: str) -> None:

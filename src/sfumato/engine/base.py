@@ -1,7 +1,5 @@
 """Base class of models of features whose statistics add up over row blocks."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -122,9 +120,8 @@ class InductiveClusterer(Clusterer):
         return run
 
     def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
-        return [
-            self._run(rows, self._start(rows, np.random.default_rng(seed)), total) for seed in seeds
-        ]
+        starts = (self._start(rows, np.random.default_rng(seed)) for seed in seeds)
+        return [self._run(rows, start, total) for start in starts]
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()

@@ -2,8 +2,6 @@
 memberships.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -154,36 +152,25 @@ class Clusterer(
         self._evidence_ = X
         size = InputSize.of(X)
         if size is not None:
+            task, needed = f"{type(self).__name__}.fit", self._memory_needed(size)
             budget = free_memory(X) if getattr(X, "is_cuda", False) else None
-            require(
-                f"{type(self).__name__}.fit",
-                self._memory_needed(size),
-                self._smaller_alternatives(size),
-                budget,
-            )
+            require(task, needed, self._smaller_alternatives(size), budget)
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         """Names and bytes of the largest arrays of a fit, besides the data."""
         k = min(most_clusters(self.n_clusters), size.n)
-        return {
-            "a copy of X": size.copy(),
-            "memberships": size.n * k * size.itemsize,
-            "labels": 8 * size.n,
-        }
+        memberships = size.n * k * size.itemsize
+        return {"a copy of X": size.copy(), "memberships": memberships, "labels": 8 * size.n}
 
     def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
         """Ways to fit the same objects in less memory, and the bytes they take."""
         if size.itemsize == 8:
-            yield (
-                "convert it with .astype('float32')",
-                sum(self._memory_needed(size.halved()).values()) + 4 * size.stored,
-            )
+            halved = sum(self._memory_needed(size.halved()).values()) + 4 * size.stored
+            yield "convert it with .astype('float32')", halved
         if hasattr(self, "partial_fit"):
             yield "use partial_fit on batches", 0
-            yield (
-                "give a dask array (sfumato.dask.shards), whose memberships stay on its workers",
-                0,
-            )
+            shards = "give a dask array (sfumato.dask.shards)"
+            yield f"{shards}, whose memberships stay on its workers", 0
         yield "fit a sample of the objects, then predict_proba of the others in batches", 0
 
     def _publish(self, memberships: Any, run: loop.Run, objective: float | None = None) -> None:

@@ -343,10 +343,8 @@ class ModelSearch(Sequence[ModelCandidate]):
                 f"{k:3d}" + "".join(cell.rjust(width) for cell in row[part])
                 for k, row in zip(sizes, cells.tolist(), strict=True)
             ]
-        best = ", ".join(
-            f"{row.shape},{row.n_clusters} {self._value(row):.3f}" for row in self.best()
-        )
-        return "\n".join([*lines, f"best three: {best}"])
+        best = (f"{row.shape},{row.n_clusters} {self._value(row):.3f}" for row in self.best())
+        return "\n".join([*lines, f"best three: {', '.join(best)}"])
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,6 @@ with which it overlaps most, and the memberships of r are divided among its part
 in proportion to the sizes of the parts if all v are zero.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -24,7 +22,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..array.arrays import asarray_like, is_numpy, namespace, to_numpy
-from ..array.types import ArrayLike
+from ..array.types import ArrayLike, Weights
 from ..array.validation import check_number
 from .numbers import eigengap, misfit, noise_level, penalized_eigengap
 
@@ -114,7 +112,7 @@ def _most_alike(G: np.ndarray, group: np.ndarray, noise: bool) -> tuple[int, int
     return divmod(int(np.argmax(overlap >= overlap.max() - TIE)), len(G))
 
 
-def refine(model: Any, U: Any, V: Any, weights: np.ndarray | None, noise: bool) -> Refinement:
+def refine(model: Any, U: Any, V: Any, weights: Weights, noise: bool) -> Refinement:
     """The refinement of memberships U by the memberships V of a finer ``model``: every cluster of V
     is a part of the cluster of U with which it overlaps most.
     """
@@ -138,7 +136,7 @@ def refine(model: Any, U: Any, V: Any, weights: np.ndarray | None, noise: bool) 
     return Refinement(model, parents, columns, shares)
 
 
-def products(U: Any, V: Any, weights: np.ndarray | None) -> np.ndarray:
+def products(U: Any, V: Any, weights: Weights) -> np.ndarray:
     """U'V in double precision, weighted by object."""
     xp = namespace(U)
     U, V = (xp.astype(part, xp.float64) for part in (U, V))
@@ -146,12 +144,12 @@ def products(U: Any, V: Any, weights: np.ndarray | None) -> np.ndarray:
     return to_numpy(U.T @ weighted)
 
 
-def sizes(U: Any, weights: np.ndarray | None) -> np.ndarray:
+def sizes(U: Any, weights: Weights) -> np.ndarray:
     """Sums (k,) of the columns of U, weighted by object."""
     return products(namespace(U).ones_like(U[:, :1]), U, weights)[0]
 
 
-def own_scores(U: Any, maps: list[np.ndarray], weights: np.ndarray | None) -> dict[int, float]:
+def own_scores(U: Any, maps: list[np.ndarray], weights: Weights) -> dict[int, float]:
     """Scores of the levels ``maps`` of U for the similarity U U', the chance to belong together."""
     U = to_numpy(U).astype(np.float64)
     root = np.ones(len(U)) if weights is None else np.sqrt(weights)

@@ -5,19 +5,16 @@ Must-linked rows form a unit with one label. The label z of a unit has the log-p
     log p(z) = sum of log p(x_i, z) over its rows  +  sum over linked units of pull [z = z']  + c
 
 where a positive pull means together and a negative one apart. Units connected by pulls form a
-piece; a unit with a known label only changes the log-probabilities of the units it pulls. Marginals
-of a piece are exact if its labels have few joint states; otherwise they are a mean-field
-approximation from a greedy labelling, most certain unit first.
+piece. Marginals of a piece are exact if its labels have few joint states; otherwise they are a
+mean-field approximation from a greedy labelling, most certain unit first.
 
-``keep_links`` gives memberships that satisfy every link without a weight, if labels can satisfy
-them all. Units that must be apart are neighbours in a graph, and every connected piece of it is
-coloured separately: labels z maximise
+``keep_links`` gives memberships that satisfy every link without a weight, if labels can: the labels
+z of every connected piece maximise
 
     sum over units of log u_a(z_a)     subject to  z_a != z_b  for neighbours a and b
 
-Graph colouring is hard in the worst case, so the search takes the unit with the fewest possible
-labels first (Brelaz 1979), of several the most certain one, tries its labels in the order of its
-memberships, and backtracks at most ``MOST_TRIALS`` times.
+by a search that takes the unit with the fewest possible labels first (Brelaz 1979), of several the
+most certain one, tries its labels in the order of its memberships, and backtracks.
 """
 
 from __future__ import annotations

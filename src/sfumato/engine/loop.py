@@ -2,12 +2,10 @@
 
 A *step* is ``step(state) -> (state, objective)`` and never makes the objective worse. The objective
 belongs to the returned state or, if that would cost another pass over the data (EM), to the state
-before the step; the loop works with both. It may also be a vector, with one entry for each of
-several runs that share their passes.
+before the step. It may also be a vector, with one entry for each of several runs.
 
 An *accelerator* turns a step into a step on a larger state, which reaches the same result in fewer
-steps; ``.settled`` is the state of the model. An extrapolation that makes the objective worse is
-rejected.
+steps; ``.settled`` is the state of the model.
 """
 
 from __future__ import annotations
@@ -24,9 +22,7 @@ from ..array.types import ArrayLike
 State: TypeAlias = Any  # a NamedTuple of arrays
 Step = Callable[[Any], tuple[Any, Any]]
 
-_listener: ContextVar[Callable[[int, int, float], None] | None] = ContextVar(
-    "sfumato_progress", default=None
-)
+_listener: ContextVar[Any] = ContextVar("sfumato_progress", default=None)
 _keeper: ContextVar[Any] = ContextVar("sfumato_checkpoints", default=None)
 
 

@@ -4,8 +4,6 @@ A model defines its components and the sample for their starts (``_plan``), and 
 parameters of a state (``_publish_parameters``).
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Collection
 from contextlib import nullcontext
@@ -16,7 +14,7 @@ import numpy as np
 
 from ..array.arrays import to_numpy
 from ..array.rows import Rows, has_missing, one_blas_thread
-from ..array.types import Array, ArrayLike
+from ..array.types import Array, ArrayLike, Weights
 from ..array.validation import (
     as_generator,
     check_choice,
@@ -81,16 +79,13 @@ class Mixture(Constrained):
         check_choice(self.criterion, "criterion", ("bic", "icl", "aic"))
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
 
-    def _sizes(self, X: Array, weights: np.ndarray | None) -> list[int]:
+    def _sizes(self, X: Array, weights: Weights) -> list[int]:
         sizes, n_objects = check_numbers(self.n_clusters, "n_clusters"), X.shape[0]
         if sizes is None:
             return first_sizes(X, self.max_clusters, weights)
         check_n_clusters(min(sizes), n_objects)
         if max(sizes) > n_objects:
-            warn(
-                f"n_clusters holds {max(sizes)}, more than the {n_objects} objects: numbers above "
-                "are not tried"
-            )
+            warn(f"n_clusters above the {n_objects} objects, {max(sizes)}, is not tried")
         return [k for k in sizes if k <= n_objects]
 
     def _learn(
@@ -115,7 +110,7 @@ class Mixture(Constrained):
         known = self._known(y, links, X, max(sizes))
         return self._fit(X, weights, sizes, known, *self._errors(X, known, measurement_error))
 
-    def _varying(self, X: Array, weights: np.ndarray | None, measurement_error: Any) -> Any:
+    def _varying(self, X: Array, weights: Weights, measurement_error: Any) -> Any:
         return X
 
     def _errors(self, X: Array, known: Known, measurement_error: Any) -> tuple[Any, ...]:
@@ -138,7 +133,7 @@ class Mixture(Constrained):
         return known
 
     def _fit(
-        self, X: Array, weights: np.ndarray | None, sizes: list[int], known: Known, *columns: Any
+        self, X: Array, weights: Weights, sizes: list[int], known: Known, *columns: Any
     ) -> Any:
         if known.labels is not None:  # every known label needs a cluster
             sizes = [k for k in sizes if k > known.labels.max()]
@@ -310,10 +305,7 @@ class Mixture(Constrained):
             self._component = self._component.in_batches()
         X = self._read(X, reset=False)
         if not self._component.missing and has_missing(Rows(X)):
-            raise ValueError(
-                "X has missing values (NaN), and the first batch had none: begin with a batch that "
-                "has some"
-            )
+            raise ValueError("X has missing values (NaN): begin with a batch that has some")
         data = Objects.of(X, check_weights(sample_weight, X), self._batch_labels(y, X))
         self._absorb(data.likelihood(self._component), first)
         return self
@@ -380,7 +372,7 @@ def _as(U: Array, dtype: Any) -> Any:
     return U.astype(dtype) if isinstance(U, np.ndarray) and U.dtype.kind == "f" else U
 
 
-def first_sizes(X: Any, max_clusters: int = MOST, weights: np.ndarray | None = None) -> list[int]:
+def first_sizes(X: Any, max_clusters: int = MOST, weights: Weights = None) -> list[int]:
     """Numbers of clusters to try first, at most that of different objects; more if more groups are
     separate.
     """
@@ -394,7 +386,7 @@ def first_sizes(X: Any, max_clusters: int = MOST, weights: np.ndarray | None = N
     return sizes + [k for k in range(apart - 1, apart + 2) if max_clusters < k <= cap]
 
 
-def groups_apart(X: Any, weights: np.ndarray | None, most: int) -> int:
+def groups_apart(X: Any, weights: Weights, most: int) -> int:
     """Number of separate groups (structure test) among ``most`` k-means clusters."""
     if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
         return 1

@@ -29,8 +29,6 @@ rest. The number of clusters is the one whose last split lowers log W most beyon
 the largest z would split 45 flowers, a third of iris, into 9, this rule into 2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -39,7 +37,7 @@ import scipy.sparse as sp
 from scipy.cluster.hierarchy import linkage
 
 from ..array.rows import one_blas_thread
-from ..array.types import ArrayLike
+from ..array.types import ArrayLike, Weights
 from ..array.warn import warn
 from ..numerics import simplex
 from ..numerics.distances import unit_rows
@@ -76,10 +74,8 @@ def misfit(factor: ArrayLike, memberships: ArrayLike) -> float:
 
 def misfit_of_sums(factor: ArrayLike, cross: Any, memberships: ArrayLike) -> float:
     """The misfit from the k x k sums Z'Z, Z'U and U'U, which add up over blocks of objects."""
-    square, both, own = (
-        float(np.square(np.asarray(sums, dtype=np.float64)).sum())
-        for sums in (factor, cross, memberships)
-    )
+    given = (np.asarray(sums, dtype=np.float64) for sums in (factor, cross, memberships))
+    square, both, own = (float(np.square(sums).sum()) for sums in given)
     return max(0.0, (square - 2 * both + own) / max(square, np.finfo(float).tiny))
 
 
@@ -97,9 +93,7 @@ def eigengap(eigenvalues: ArrayLike) -> np.ndarray:
     """
     values = np.minimum(np.asarray(eigenvalues, dtype=np.float64), 1.0)
     if values.ndim != 1 or len(values) < 2:
-        raise ValueError(
-            f"eigenvalues must be an array of at least two numbers, got shape {values.shape}"
-        )
+        raise ValueError(f"eigenvalues must be two numbers or more, got shape {values.shape}")
     gaps = (values[:-1] - values[1:]) / np.maximum(1.0 - values[1:], 1e-9)
     gaps[0] = np.nan
     return gaps
@@ -115,7 +109,7 @@ def noise_level(n_objects: float) -> float:
     return NOISE * (MANY / min(max(n_objects, FEW), MANY)) ** 0.5
 
 
-def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int, float]:
+def number_scores(W: Any, weights: Weights, largest: int) -> dict[int, float]:
     """Scores of 2, ..., ``largest`` clusters of a similarity (n, n), without isolated objects."""
     alone = isolated(W)
     if alone.any():
@@ -169,7 +163,7 @@ def reading(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return simplex.project(Z @ (U @ V).T)
 
 
-def _edges(W: Any, weights: np.ndarray | None) -> float:
+def _edges(W: Any, weights: Weights) -> float:
     """Number of edges of a graph; if weighted, that of equal edges with the same variation."""
     n = W.shape[0]
     v = np.ones(n) if weights is None else weights
@@ -200,7 +194,7 @@ class Tuning(NamedTuple):
 TUNING = Tuning()
 
 
-def few_scores(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
+def few_scores(X: Any, weights: Weights = None) -> np.ndarray:
     """Scores of 1, 2, ... clusters: how much more the last split lowers log W than in noise; 0 for
     one cluster, alone if nothing is beyond noise.
     """
@@ -244,15 +238,14 @@ def _skewed_clouds(S: np.ndarray) -> Callable[[np.random.Generator], np.ndarray]
     return lambda rng: rng.gamma(shape, scale, S.shape)
 
 
-def number_of_few(X: Any, weights: np.ndarray | None = None) -> int:
+def number_of_few(X: Any, weights: Weights = None) -> int:
     """The number of clusters of a few objects; warns if it is one."""
     step = max(1, X.shape[0] // 1000)  # there are few different objects, so the others are copies
     scores = few_scores(X[::step], None if weights is None else weights[::step])
     found = int(np.argmax(scores)) + 1
     if found == 1 < X.shape[0]:
         warn(
-            f"{X.shape[0]} objects are no closer to each other in clusters than noise would be: "
-            "one cluster is the answer"
+            f"{X.shape[0]} objects are no closer in clusters than noise: one cluster is the answer"
         )
     return found
 

@@ -76,7 +76,7 @@ class Objects:
     """
 
     X: Array
-    weights: np.ndarray | None
+    weights: Weights
     total: float
     count: float
     linked: LinkedRows | None = None
@@ -84,9 +84,7 @@ class Objects:
     _rows: dict[Any, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(
-        cls, X: Array, weights: np.ndarray | None, known: Known | None = None, *columns: Any
-    ) -> Objects:
+    def of(cls, X: Array, weights: Weights, known: Known | None = None, *columns: Any) -> Objects:
         """Objects with weights (n,) or None, and the constraints on some rows."""
         total = float(X.shape[0] if weights is None else weights.sum())
         positive = float(X.shape[0] if weights is None else (weights > 0).sum())
@@ -342,10 +340,7 @@ def ruled_out(
     bounds = {by: -2.0 * highest * share + (2.0 if by == "aic" else log_n) * p for by in best}
     if any(bounds[by] <= best[by] + EFFORT.behind for by in best):
         return None
-    reason = (
-        f"not fitted: its {criterion.upper()} would be {bounds[criterion]:.1f} at least, too high "
-        "to be chosen"
-    )
+    reason = f"not fitted: its {criterion.upper()} would be {bounds[criterion]:.1f} at least"
     return ModelCandidate(component.setting, n_parameters=p, reason=reason)
 
 

@@ -2,8 +2,6 @@
 objects and pairs, and compares new objects with the fitted ones.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from numbers import Integral
@@ -102,9 +100,7 @@ class SimilarityClusterer(Clusterer):
         """
         if not isinstance(self.n_clusters, Integral):
             if pair_weight is not None:
-                raise ValueError(
-                    f"n_clusters={self.n_clusters!r} takes no pair_weight: give one number"
-                )
+                raise ValueError(f"n_clusters={self.n_clusters!r} takes no pair_weight: give one")
             links = {"must_link": must_link, "cannot_link": cannot_link}
             return self._fit_automatic(X, sample_weight, y, **links)
         self._check_parameters()
@@ -140,9 +136,7 @@ class SimilarityClusterer(Clusterer):
             pairs = pairs if pairs is None or rows.group is None else rows.average(pairs)
             return Evidence(rows.average(W), rows.weights, pairs), rows
         if pair_weight is not None:
-            raise ValueError(
-                "pair_weight needs similarity='precomputed': features measure all pairs alike"
-            )
+            raise ValueError("pair_weight needs similarity='precomputed': features have none")
         rows, W = self._from_features(X, sample_weight)
         return Evidence(W, rows.weights), rows
 
@@ -244,8 +238,7 @@ class SimilarityClusterer(Clusterer):
             W = check_similarity(W, "the result of similarity(X)", signed=self._signed)
         if W.shape != (rows.size, rows.size):
             raise ValueError(
-                f"similarity(X) must return an ({rows.size}, {rows.size}) similarity, got shape "
-                f"{tuple(W.shape)}"
+                f"similarity(X) must be ({rows.size}, {rows.size}), got {tuple(W.shape)}"
             )
         self._known = known
         self._counted: dict[str, Any] = counted
@@ -317,27 +310,20 @@ class SimilarityClusterer(Clusterer):
         sparse, vectors = size.sparse if given else not dense, 0
         if isinstance(self.similarity, str):
             vectors = krylov_columns(most_clusters(self.n_clusters), size.n, sparse=sparse)
-        return super()._memory_needed(size) | {
-            "the dense similarity": dense,
-            "eigenvectors": vectors * size.n * size.itemsize,
-        }
+        more = {"the dense similarity": dense, "eigenvectors": vectors * size.n * size.itemsize}
+        return super()._memory_needed(size) | more
 
     def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
         def changed(size: InputSize = size, **parameters: Any) -> float:
-            return sum(
-                type(self)(**self.get_params(deep=False) | parameters)._memory_needed(size).values()
-            )
+            other = type(self)(**self.get_params(deep=False) | parameters)
+            return sum(other._memory_needed(size).values())
 
         if self._memory_needed(size)["the dense similarity"]:
-            yield (
-                "set similarity='cluster-kernel' or 'knn', which stay sparse",
-                changed(similarity="cluster-kernel"),
-            )
+            instead = "set similarity='cluster-kernel' or 'knn', which stay sparse"
+            yield instead, changed(similarity="cluster-kernel")
         if self._is("precomputed") and not size.sparse:
-            yield (
-                "give a sparse graph (sfumato.similarity.knn)",
-                changed(size._replace(stored=0, sparse=True)),
-            )
+            sparse = size._replace(stored=0, sparse=True)
+            yield "give a sparse graph (sfumato.similarity.knn)", changed(sparse)
         if self.n_init > 1:
             yield "set n_init=1", changed(n_init=1)
         yield from super()._smaller_alternatives(size)
@@ -362,8 +348,7 @@ class SimilarityClusterer(Clusterer):
             rows = self._function()(X, self._known, **self._counted)
         except TypeError as error:
             raise TypeError(
-                "similarity must accept (X, Y) to compare new objects X with known objects Y: "
-                f"{error}"
+                f"similarity must accept (X, Y), new and known objects: {error}"
             ) from error
         if not isinstance(rows, Factored):
             name = "the result of similarity(X, Y)"
@@ -384,7 +369,7 @@ class SimilarityClusterer(Clusterer):
             return NAMED.get(self.similarity, knn)
         names = ", ".join(map(repr, ("precomputed", "distance", "cluster-kernel", *NAMED)))
         raise ValueError(
-            f"similarity must be one of {names} or a function f(X, Y=None), got {self.similarity!r}"
+            f"similarity must be one of {names} or a function, got {self.similarity!r}"
         )
 
     @property

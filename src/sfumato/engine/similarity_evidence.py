@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from ..array.arrays import is_numpy
-from ..array.types import ArrayLike, Similarity
+from ..array.types import ArrayLike, Similarity, Weights
 from ..array.validation import refuse_mask
 from ..array.warn import warn
 from ..numerics.operators import Factored, degrees, diagonal_of
@@ -29,7 +29,7 @@ class Evidence(NamedTuple):
     """
 
     W: Any
-    weights: np.ndarray | None = None
+    weights: Weights = None
     pairs: Any = None
     self_pairs: tuple[np.ndarray, np.ndarray] | None = None
     extra: Any = None
@@ -83,21 +83,15 @@ def largest_entry(W: Any) -> float:
 
 def has_missing(W: Any) -> bool:
     """Whether a real matrix contains NaN."""
-    if sp.issparse(W):
-        W = W.tocoo().data if W.format in ("dok", "lil", "dia") else W.data
-    elif type(W).__module__.partition(".")[0] == "pandas":  # NumPy arrays cannot hold its NA
-        return bool(W.isna().to_numpy().any())
-    elif hasattr(W, "to_numpy"):
-        W = W.to_numpy()
-    if not isinstance(W, (np.ndarray, list, tuple)) or isinstance(W, np.ma.MaskedArray):
+    W = W.tocoo().data if sp.issparse(W) else W
+    if hasattr(W, "dtype") and getattr(W.dtype, "kind", "f") not in "fO":
+        return False
+    if not (isinstance(W, (np.ndarray, list, tuple)) or hasattr(W, "to_numpy")):
         return False
     try:
-        values = np.asarray(W)
-        if values.dtype == object:
-            values = values.astype(np.float64)
+        return not isinstance(W, np.ma.MaskedArray) and bool(np.isnan(np.asarray(W, float)).any())
     except (TypeError, ValueError):
         return False
-    return values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
 def zeros_for_missing(W: Any) -> np.ndarray:
@@ -117,9 +111,7 @@ def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, A
     missing = np.isnan(dense)
     Q = np.ones(dense.shape) if pair_weight is None else _dense(pair_weight, "pair_weight")
     if Q.shape != dense.shape:
-        raise ValueError(
-            f"pair_weight must have the shape of W, {dense.shape}, got {tuple(Q.shape)}"
-        )
+        raise ValueError(f"pair_weight must have the shape of W, {dense.shape}, got {Q.shape}")
     if not np.isfinite(Q).all() or Q.min() < 0:
         raise ValueError("pair_weight must be finite and nonnegative; 0 means not measured")
     # Products of weights with squared similarities, and their sums, must stay finite.
@@ -183,9 +175,7 @@ def set_apart(evidence: Evidence, n_clusters: int) -> np.ndarray:
     return dropped | apart
 
 
-def smaller_pieces(
-    W: Any, weights: np.ndarray | None, dropped: np.ndarray, n_clusters: int
-) -> np.ndarray:
+def smaller_pieces(W: Any, weights: Weights, dropped: np.ndarray, n_clusters: int) -> np.ndarray:
     """Mask (n,) of objects in connected components beyond the ``n_clusters`` heaviest."""
     dense = isinstance(W, np.ndarray) and W.shape[0] <= 5000
     if not (dense or sp.issparse(W)) or n_clusters < 2 or (dense and W[0].all()):
@@ -257,9 +247,7 @@ def similarity_of_distances(
     if D.ndim != 2 or (scales is None and D.shape[0] != D.shape[1]):
         raise ValueError(f"similarity='distance' needs distances (n, n), got shape {D.shape}")
     if scales is not None and D.shape[1] != scales.size:
-        raise ValueError(
-            f"distances of new objects must be (n_new, {scales.size}), got shape {D.shape}"
-        )
+        raise ValueError(f"distances of new objects must be (n_new, {scales.size}), got {D.shape}")
     if np.isnan(D).any() or D.min(initial=0.0) < 0:
         raise ValueError("distances must be nonnegative numbers without NaN")
     own = D if scales is not None else D + np.diag(np.full(len(D), np.inf))

@@ -4,8 +4,6 @@ The sizes in a header are compared with the file before memory is allocated. Sci
 header of Matrix Market files, because its parser of the body crashes on some damaged files.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import math
@@ -79,10 +77,7 @@ def _choose(arrays: Any, path: Path, source: str, roles: Roles) -> Table:
     known = "X features W similarity L labelings counts U memberships data arr_0"  # likeliest first
     name = flat[0] if len(flat) == 1 else next(filter(flat.__contains__, known.split()), None)
     if name is None:
-        raise InputError(
-            f"{source} holds several arrays ({quoted(flat)}): call the one to cluster 'X', or save "
-            "it alone"
-        )
+        raise InputError(f"{source} holds several arrays ({quoted(flat)}): call one 'X'")
     return _as_table(arrays[name], ids, source, roles)
 
 
@@ -103,9 +98,7 @@ def _as_table(values: Array, ids: Any, source: str, roles: Roles) -> Table:
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2 or 0 in values.shape:
-        raise InputError(
-            f"{source} must hold rows and columns, got an array of shape {values.shape}"
-        )
+        raise InputError(f"{source} must hold rows and columns, got shape {values.shape}")
     if values.dtype.kind not in "biuf" and not roles.labels:
         raise InputError(f"{source} must hold numbers, got {values.dtype}")
     if ids is not None and len(ids) != values.shape[0]:
@@ -132,11 +125,9 @@ def _as_table(values: Array, ids: Any, source: str, roles: Roles) -> Table:
 
 def _names(values: Any) -> list[str]:
     """Numbers as names; 3.0 becomes "3"."""
-    whole = (
-        int(value) if isinstance(value, float) and value.is_integer() else value
-        for value in values.tolist()
-    )
-    return [str(value) for value in whole]
+    return [
+        f"{v:.0f}" if isinstance(v, float) and v.is_integer() else str(v) for v in values.tolist()
+    ]
 
 
 def read_matrix_market(path: Path, source: str, roles: Roles) -> Table:
@@ -190,10 +181,7 @@ def _header(stream: Any, source: str) -> tuple[Any, ...]:
     if symmetry != "general" and rows != columns:
         raise ValueError("a symmetric matrix must be square")
     if field == "complex":
-        raise InputError(
-            f"{source} holds complex numbers, which cannot be clustered: take the real part or "
-            "the modulus"
-        )
+        raise InputError(f"{source} holds complex numbers: take the real part or the modulus")
     return found
 
 

@@ -3,8 +3,6 @@
 File types are recognised by their first bytes.
 """
 
-from __future__ import annotations
-
 import errno
 import gzip
 import hashlib
@@ -16,11 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..array.text import plain
+from ..array.types import Weights
 from ..array.validation import budget_for
 
 _READERS = {  # by file type: module and function, imported when needed
@@ -32,6 +31,10 @@ _READERS = {  # by file type: module and function, imported when needed
     "excel": ("tables", "read_excel"),
     "anndata": ("tables", "read_anndata"),
 }
+
+
+# Called with the share of a file that was read or written, and what to say about it.
+Report: TypeAlias = Callable[..., None] | None
 
 
 class InputError(ValueError):
@@ -63,7 +66,7 @@ class Table(NamedTuple):
     columns: list[str]
     ids: Sequence[str] | None = None
     id_column: str | None = None
-    weights: np.ndarray | None = None
+    weights: Weights = None
     classes: Sequence[str] | None = None
     source: str = ""
     kind: str = ""
@@ -123,9 +126,7 @@ def _places(names: Sequence[str], columns: Sequence[str], what: str, source: str
         raise InputError(f"{source}: {what} {quoted(absent)} {said}: it has {quoted(columns)}")
     counts = Counter(columns)
     if twice := [name for name in names if counts[name] > 1]:
-        raise InputError(
-            f"{source}: two columns are called '{plain(twice[0])}': {what} cannot tell them apart"
-        )
+        raise InputError(f"{source}: two columns are called '{plain(twice[0])}', for {what}")
     return [known[name] for name in names]
 
 
@@ -229,9 +230,7 @@ def kind_of(path: Path) -> str:
     return "excel" if kind == "npz" and archive_holds(path, "xl/workbook.xml") else kind
 
 
-def read(
-    path: str | Path, roles: Roles | None = None, report: Callable[..., None] | None = None
-) -> Table:
+def read(path: str | Path, roles: Roles | None = None, report: Report = None) -> Table:
     """The table in a file, or on standard input for ``-``.
 
     Parameters
@@ -273,9 +272,7 @@ def read(
     return _read(path, plain(path.name or path), roles, report)
 
 
-def _read_pipe(
-    pipe: BinaryIO, source: str, roles: Roles, report: Callable[..., None] | None
-) -> Table:
+def _read_pipe(pipe: BinaryIO, source: str, roles: Roles, report: Report) -> Table:
     """The table read from a pipe; copied to a temporary file, since it is read more than once."""
     with tempfile.NamedTemporaryFile(prefix="sfumato-") as spool:
         try:
@@ -300,14 +297,12 @@ def version(path: Path) -> tuple[int, int, int]:
     return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
-def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | None) -> Table:
+def _read(path: Path, source: str, roles: Roles, report: Report) -> Table:
     kind = "gzip"  # the only one that must be read to be known
     try:
         before = path.stat()
         if not stat.S_ISREG(before.st_mode):
-            raise InputError(
-                f"{source} is a {'folder' if path.is_dir() else 'device'}, not a file of data"
-            )
+            raise InputError(f"{source} is a {'folder' if path.is_dir() else 'device'}, not data")
         if before.st_size == 0:
             raise InputError(f"{source} is empty: there is no table in it")
         begun = version(path)
@@ -316,9 +311,7 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         table = _by_kind(kind, path, source, roles, report)._replace(kind=kind, digest=digest)
         if version(path) != begun:
-            raise InputError(
-                f"{source} changed while it was read: wait until it is complete, or copy it first"
-            )
+            raise InputError(f"{source} changed while it was read: wait, or copy it first")
         return table
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"no file called {plain(path, 200)}") from error
@@ -335,9 +328,7 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
         raise InputError(f"{source} is not a whole {kind} file: {what}") from error
 
 
-def _by_kind(
-    kind: str, path: Path, source: str, roles: Roles, report: Callable[..., None] | None
-) -> Table:
+def _by_kind(kind: str, path: Path, source: str, roles: Roles, report: Report) -> Table:
     if kind == "json":
         raise InputError(f"{source} is JSON, which is not read here: save it as CSV or Parquet")
     if kind == "pickle":
@@ -348,9 +339,8 @@ def _by_kind(
     module, reader = _READERS[kind]
     progress = [report] if kind == "text" else []
     try:
-        return getattr(import_module(f"{__package__}.{module}"), reader)(
-            path, source, roles, *progress
-        )
+        read = getattr(import_module(f"{__package__}.{module}"), reader)
+        return read(path, source, roles, *progress)
     except InputError as error:  # the file name may explain why there is no table
         named = path.suffix.lower() in (".npy", ".npz", ".parquet", ".xlsx", ".h5ad")
         if kind != "text" or not named:

@@ -23,16 +23,14 @@ import numpy as np
 from ..array.text import from_cell, plain
 from ..array.validation import SHARE, memory_budget, reserve
 from .columns import Cells, Labels, Raw, as_table, number, surely_pointed, written_number
-from .reading import InputError, Roles, Table, assign_roles, extra, quoted, with_ids
+from .reading import InputError, Report, Roles, Table, assign_roles, extra, quoted, with_ids
 
 _NAMED = re.compile(r'"?sep=([^"\r\n])"?(?:\r?\n|\r)', re.IGNORECASE)  # as spreadsheets write it
 _BLOCK = 20_000  # rows converted from text at a time
 _SAMPLE, _LONGEST = 2**18, 2**26  # characters used to detect the dialect: at least and at most
 
 
-def read_text(
-    path: Path, source: str, roles: Roles, report: Callable[..., None] | None = None
-) -> Table:
+def read_text(path: Path, source: str, roles: Roles, report: Report = None) -> Table:
     """The table in a text file; ``report`` is called with the share that has been read."""
     size = max(path.stat().st_size, 1)
     try:
@@ -70,10 +68,7 @@ def read_stream(
     """The table in a stream of text."""
     sample = _beginning(text, source)
     if "\x00" in sample:
-        raise InputError(
-            f"{source} is not text, nor any other kind of file that can be read here: see "
-            "sfumato fit --help"
-        )
+        raise InputError(f"{source} is not text, nor of another known kind: see sfumato fit --help")
     dialect = sniff(sample, source, header=roles.header, delimiter=roles.delimiter)
     text.seek(0)
     reader = _reader(islice(text, dialect.above, None), dialect.delimiter, strict=True)
@@ -393,10 +388,7 @@ def read_anndata(path: Path, source: str, roles: Roles) -> Table:
         columns = [f"PC{place + 1}" for place in range(values.shape[1])]
     for option, name in {"weight": roles.weight, "class": roles.classes, "id": roles.id}.items():
         if name is not None and name not in data.obs:
-            raise InputError(
-                f"{source}: --{option}-column '{plain(name, 40)}' is not among the annotations of "
-                "the cells"
-            )
+            raise InputError(f"{source}: --{option}-column '{plain(name, 40)}' is no annotation")
     _, evidence = assign_roles(columns, Roles(drop=roles.drop, keep=roles.keep), source)
     return Table(
         values[:, evidence] if roles.drop or roles.keep is not None else values,

@@ -7,12 +7,8 @@
 
 Whitening alone shrinks the directions in which clusters are separated. The scatter W of differences
 between near neighbours is mostly scatter within clusters, so A = W^(-1/2) reverses this; neighbours
-are found again in the new coordinates for a few rounds (Art, Gnanadesikan and Kettenring 1982). The
-axes of y are those of this scatter. If there are no more features than axes, y and r are invariant
-under invertible linear maps of the features, except for signs.
+are found again in the new coordinates for a few rounds (Art, Gnanadesikan and Kettenring 1982).
 """
-
-from __future__ import annotations
 
 from math import isqrt
 from typing import Any, NamedTuple
@@ -182,10 +178,8 @@ def _sparse_directions(X: np.ndarray, n_axes: int) -> np.ndarray:
     if p <= n_axes or n <= 2:
         return np.eye(p)[:, : max(1, min(n_axes, p))]
     mean = np.asarray(X.mean(axis=0)).reshape(-1)
-    products = {
-        "matvec": lambda v: X @ v.ravel() - mean @ v.ravel(),
-        "rmatvec": lambda v: X.T @ v.ravel() - mean * v.sum(),
-    }
+    products: Any = {"matvec": lambda v: X @ v.ravel() - mean @ v.ravel()}
+    products["rmatvec"] = lambda v: X.T @ v.ravel() - mean * v.sum()
     return _singular(LinearOperator((n, p), dtype=np.float64, **products), n_axes)
 
 

@@ -1,7 +1,5 @@
 """Probability and information of tables of (soft) counts."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import gammaln, xlogy
 

@@ -4,10 +4,8 @@ Models of features use centred, scaled coordinates, whitened if the model allows
 
     inner = ((x - shift) * scale) @ mix          mix = identity where it is None
 
-``shift`` is rounded to the dtype of the data, so that differences are exact for large offsets, and
-scaled data have variance one. Inner coordinates therefore do not depend on offsets and units. In
-these coordinates, quadratic forms are written as linear ones: distances and weighted moments are
-matrix products.
+``shift`` is rounded to the dtype of the data, so that differences are exact for large offsets. In
+these coordinates, quadratic forms are linear: distances and weighted moments are matrix products.
 
     (x - c)' P (x - c)  =  coefficients(c, P) . z(x),
             sum_i a_ij z(x_i)  =  the moments of cluster j
@@ -16,9 +14,9 @@ matrix products.
     z(x) = (1, x, x * x)                   kind "diag", P a vector
     z(x) = (1, x, x_a x_b for a <= b)      kind "full", P a symmetric matrix
 
-Objects are columns here, so that sums over clusters run along contiguous memory: ``z`` of d x b is
-q x b. The expansion loses digits if |x|^2 is much larger than the distance, so the data must be
-centred, and float32 is replaced by float64 if that is not enough.
+Objects are columns here (``z`` of d x b is q x b), so that sums over clusters run along contiguous
+memory. The expansion loses digits if |x|^2 is much larger than the distance: data must be centred,
+and float32 is replaced by float64 if that is not enough.
 """
 
 from __future__ import annotations
@@ -267,9 +265,7 @@ def softmax_columns(logits: Array) -> tuple[Any, Any]:
     return logits, total
 
 
-def weighted_columns(
-    logits: Array, weights: Weights, given: np.ndarray | None = None
-) -> tuple[Any, Any]:
+def weighted_columns(logits: Array, weights: Weights, given: Weights = None) -> tuple[Any, Any]:
     """``softmax_columns`` times weights (b,); or ``given`` memberships (b, k) as columns, and
     zeros.
     """

@@ -3,25 +3,20 @@
     A = D^-1/2 W D^-1/2,  d = W 1,    A E = E diag(lambda),    E'E = I,
             lambda_1 >= ... >= lambda_k
 
-by a block Krylov space with Rayleigh-Ritz, then Chebyshev filters. Every pass over W serves a whole
-block of vectors; a fixed start makes the answer reproducible. Random walks on one- or
-two-dimensional graphs mix slowly, but such graphs have sparse triangular factors, so the Krylov
-space of an inverse is used.
+by a block Krylov space with Rayleigh-Ritz, then Chebyshev filters, from a fixed start. Random walks
+on one- or two-dimensional graphs mix slowly, but such graphs have sparse triangular factors, so the
+Krylov space of an inverse is used.
 
 From the rows z_i of an embedding to clusters with centers c_r, by weighted k-means:
 
     distortion   sum_i w_i min_r |z_i - c_r|^2
     memberships  u_ir ~ (1 + |z_i - c_r|^2 / t)^(-(1 + q) / 2),    q = k - 1,
 
-the posterior of k spherical Cauchy densities (Student's t with one degree of freedom) of equal
-weight, with the maximum-likelihood scale t: embedded clusters are compact cores with thin bridges,
-for which Gaussian tails are too short. The largest membership belongs to the nearest center.
-Centers and scale are computed on the host. With z_i = e_i / sqrt(d_i) and w_i = d_i the distortion
-is the spectral cost J = 1/2 |E E' - Pi|^2 of Bach and Jordan (2006), where Pi is the projection
-onto the sqrt(d)-weighted cluster indicators.
+the posterior of k spherical Cauchy densities of equal weight, with the maximum-likelihood scale t:
+embedded clusters are compact cores with thin bridges, for which Gaussian tails are too short. With
+z_i = e_i / sqrt(d_i) and w_i = d_i the distortion is the spectral cost J = 1/2 |E E' - Pi|^2 of
+Bach and Jordan (2006), where Pi is the projection onto the sqrt(d)-weighted cluster indicators.
 """
-
-from __future__ import annotations
 
 import threading
 from collections.abc import Callable

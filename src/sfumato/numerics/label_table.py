@@ -1,27 +1,22 @@
 """Evidence accumulation without an n x n matrix: the table of labels and its products.
 
 For m partitions, h_b(i) is the label that partition b gave to object i, and w_b the weight of b.
-With the one-hot matrix H of all labels, one column per cluster, and s_i = (sum of w_b over the
-partitions that saw i)^(-1/2):
+With the one-hot matrix H of all labels, one column per cluster (and one of weight zero for unseen
+objects), and s_i = (sum of w_b over the partitions that saw i)^(-1/2):
 
     C = diag(s) H diag(w) H' diag(s)
             coverage-scaled co-association: unit diagonal, exact without missing labels
 
-Every partition has one more column than clusters, for unseen objects; its weight is zero. Products
-go through the labels one by one, in blocks of rows on every core.
-
-The published consensus model on the raw observations, by sweeps over this table:
-
-O_b are the objects that partition b saw; x_ij^b says whether it put i and j together:
+The published consensus model on the raw observations, by sweeps over this table: O_b are the
+objects that partition b saw; x_ij^b says whether it put i and j together:
 
     f(U) = sum_b w_b  sum_{i != j in O_b} (x_ij^b - u_i'u_j)^2
             rows u_i on the simplex
          = const - 2 sum_b w_b (|H_b'U|^2 - sum_{O_b} |u_i|^2) + sum_b w_b (|U_b'U_b|^2 - sum_{O_b}
          |u_i|^4)
 
-A pair counts as often as it was seen, so pairs that no partition saw together drop out. An object
-of weight v counts as v copies: sums over objects are weighted, and v min(v, 1) of its v^2 pairs
-with itself are left out.
+A pair counts as often as it was seen. An object of weight v counts as v copies: v min(v, 1) of its
+v^2 pairs with itself are left out.
 """
 
 from __future__ import annotations
@@ -60,7 +55,7 @@ class Table(NamedTuple):
     offsets: np.ndarray
     column_weight: np.ndarray
     coverage: np.ndarray
-    mass: np.ndarray | None = None
+    mass: Weights = None
 
     @property
     def weights(self) -> np.ndarray:
@@ -116,9 +111,7 @@ class Table(NamedTuple):
         return found._replace(mass=self.mass)
 
 
-def encode(
-    labels: np.ndarray, weights: np.ndarray | None = None, sizes: np.ndarray | None = None
-) -> Table:
+def encode(labels: np.ndarray, weights: Weights = None, sizes: np.ndarray | None = None) -> Table:
     """Table of labels (n, m), -1 for unseen; ``sizes`` are the numbers of clusters per column."""
     sizes = np.asarray(labels.max(axis=0) + 1 if sizes is None else sizes, dtype=np.int64)
     weights = np.ones(len(sizes)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -361,9 +354,8 @@ def _among_columns(table: Table, k: int, t: np.ndarray) -> np.ndarray:
 
 
 def _operator(n: int, product: Callable[[np.ndarray], np.ndarray]) -> LinearOperator:
-    return LinearOperator(
-        (n, n), matvec=lambda v: product(v.reshape(-1, 1))[:, 0], matmat=product, dtype=np.float64
-    )
+    given: Any = {"matvec": lambda v: product(v.reshape(-1, 1))[:, 0], "matmat": product}
+    return LinearOperator((n, n), dtype=np.float64, **given)
 
 
 def chance_level(table: Table) -> float:

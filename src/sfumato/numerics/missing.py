@@ -1,12 +1,12 @@
 """Elliptical distributions of rows with missing values (NaN).
 
-With o the observed features of a row and P the inverse of Sigma_oo, padded with zeros:
+With o the observed features of a row and P the inverse of Sigma_oo, padded with zeros (the same for
+rows with the same pattern of missing values):
 
     log N(x_o | mu_o, Sigma_oo),     E[x | x_o] = mu + Sigma P (x - mu),
     Cov[x | x_o] = Sigma - Sigma P Sigma
 
-Rows with the same pattern of missing values share P. Under one Gaussian of all rows, with precision
-L = S^(-1) and missing features h,
+Under one Gaussian of all rows, with precision L = S^(-1) and missing features h,
 
     E[x_h | x_o] = m_h - L_hh^(-1) L_ho (x_o - m_o) ,     Cov[x_h | x_o] = L_hh^(-1)
 
@@ -93,7 +93,7 @@ class Marginal(NamedTuple):
         return self.mean + self.V @ self.covariance
 
     def moments(
-        self, X: np.ndarray, weights: np.ndarray, spread: np.ndarray | None = None
+        self, X: np.ndarray, weights: np.ndarray, spread: Weights = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Expected sums of rows (d,) and products (d, d); ``spread`` weights the missing part."""
         filled = np.where(np.isnan(X), self.expected(), X)
@@ -126,7 +126,7 @@ class Independent(NamedTuple):
         return 0.5 * (self.level - self.n_seen * np.log(2.0 * np.pi) - self.distance)
 
     def moments(
-        self, X: np.ndarray, weights: np.ndarray, spread: np.ndarray | None = None
+        self, X: np.ndarray, weights: np.ndarray, spread: Weights = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Expected weighted sums of the rows (d,) and of their squares (d,)."""
         filled = np.where(self.seen, X, self.mean)

@@ -1,26 +1,22 @@
 """Starts: k-means++, merging of groups, and partitions of a sample of a few thousand objects.
 
 k-means++ (Arthur and Vassilvitskii 2007): the next center is drawn with probability  w_i min_j |x_i
-- c_j|^2,  best of several draws, so that two centers never coincide. Draws go by cumulative weight
-over sorted objects, so weight w counts as w copies and the order of the objects does not matter.
+- c_j|^2,  best of several draws. Draws go by cumulative weight over sorted objects, so weight w
+counts as w copies and the order of the objects does not matter.
 
 Model-based agglomeration (Banfield and Raftery 1993, Fraley 1998) merges groups in pairs so that
 
     sum_g  N_g log( (tr W_g + a) / N_g + det(W_g / N_g) ),      a = tr W / (n d)
 
 rises least, where W_g is the scatter of a group and W that of all objects. The trace replaces the
-determinant while a group has too few objects. As in R's mclust, features are standardised and their
-principal axes scaled by the square roots of the singular values (half whitened).
+determinant while a group has too few objects. As in R's mclust, features are half whitened: their
+standardised principal axes are scaled by the square roots of the singular values.
 
-With many features, determinants are negligible compared with traces; two bounds show this before
-any merge. For every group, t = tr W_g / N_g is at most R^2, the largest squared distance of an
-object from the center. A group of at most d objects has determinant 0; a larger one has at least
-the weight N of the d + 1 lightest objects, and det W_g <= det W. The mean of d eigenvalues bounds
-their product:
+Two bounds show before any merge that determinants are negligible, as they are with many features.
+With R^2 the largest squared distance of an object from the center and N the weight of the d + 1
+lightest objects, t = tr W_g / N_g is at most R^2, det W_g <= det W, and so
 
     det(W_g / N_g) / t  <=  R^(2 d - 2) / d^d    and    <=  (det W / N^d)^(1 - 1/d) / d
-
-If the smaller bound is negligible, groups are merged by their traces alone.
 """
 
 from __future__ import annotations
@@ -42,7 +38,7 @@ from .missing import Background, one_gaussian
 SCREEN = 4096  # size of the sample for starts, on which many candidates compete
 
 
-def sort(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+def sort(X: np.ndarray, weights: Weights) -> np.ndarray:
     """Objects of positive weight, in lexicographic order of (at most sixteen) features."""
     order = np.lexsort(X.T[15::-1]) if X.size else np.arange(len(X))  # the last key leads
     return order if weights is None else order[weights[order] > 0]
@@ -287,11 +283,7 @@ def _bulk(X: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
 
 def _medians(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Lower weighted medians (d,); weight w counts as w copies."""
-    order = np.argsort(X, axis=0)
-    cumulative = np.cumsum(weights[order], axis=0)
-    place = np.argmax(cumulative >= 0.5 * cumulative[-1], axis=0)
-    columns = np.arange(X.shape[1])
-    return X[order[place, columns], columns]
+    return np.quantile(X, 0.5, axis=0, weights=weights, method="inverted_cdf")
 
 
 def complete(X: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -5,8 +5,6 @@ logarithms, and ``quadratic_program`` solves min over the simplex of u'Hu / 2 - 
 once, by an active set on the host and by pair steps on devices.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ Data sets that scikit-learn does not include are read from a folder of the user 
 otherwise left out with a note. An experiment returns a table, figures or both.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -211,9 +209,7 @@ def _read(path: Path, source: Source) -> tuple[np.ndarray, np.ndarray]:
         cells = [[record[column] for column in columns] for record in records]
         X = np.array([[CODES[c] if c in CODES else float(c) for c in row] for row in cells])
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path} must hold {source.columns} and {source.target}: {error}"
-        ) from error
+        raise ValueError(f"{path} must hold {source.columns}, {source.target}: {error}") from error
     return X, np.array([record[source.target] for record in records])
 
 

@@ -1,7 +1,5 @@
 """``n_clusters="auto"``: choice of the number of clusters inside ``fit``, and its table."""
 
-from __future__ import annotations
-
 import sys
 from numbers import Integral
 from typing import Any, ClassVar

@@ -6,8 +6,6 @@ may call the formulas. Scores of eigenvalues are in ``engine.numbers``. The life
 is the length of the interval of thresholds at which a linkage tree has k clusters.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -167,9 +167,8 @@ class Shares(LinearOperator):
         n, m = self.shape
         # Blocks of about 32 MB.
         size = max(1, 2**22 // m)
-        return np.concatenate(
-            [self.block(slice(low, min(low + size, n))) @ V for low in range(0, n, size)]
-        )
+        blocks = (slice(low, min(low + size, n)) for low in range(0, n, size))
+        return np.concatenate([self.block(rows) @ V for rows in blocks])
 
     def _adjoint(self) -> Shares:
         return Shares(self.right, self.left)

@@ -213,14 +213,11 @@ def _data_sets(X: Any, labels: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         check_consistent_length(features, known)
         classes, codes = np.unique(np.asarray(known), return_inverse=True)
         if not 1 < classes.size < len(codes):
-            raise ValueError(
-                f"labels must name at least 2 clusters and fewer than n={len(codes)}, got "
-                f"{classes.size}"
-            )
+            raise ValueError(f"labels must name 2 to {len(codes) - 1} clusters, got {classes.size}")
         sets.append((features, codes))
     if len({features.shape[1] for features, _ in sets}) > 1:
         raise ValueError(
-            "the data sets must have the same features, got "
+            "data sets must have the same features, got "
             f"{[features.shape[1] for features, _ in sets]}"
         )
     return sets
@@ -276,9 +273,7 @@ def pair_cost_gradient(
     dense: np.ndarray = as_dense(check_similarity(W)).astype(np.float64)
     n = len(dense)
     if n < 3:
-        raise ValueError(
-            f"W holds similarities of {n} object{'s' * (n > 1)}: pairs are learnt from 3 or more"
-        )
+        raise ValueError(f"W must hold similarities of 3 objects or more, got {n}")
     check_number(n_clusters, "n_clusters", low=2, high=n - 1, integer=True)
     pairs, wanted, weights = _known(must_link, cannot_link, n)
     _refuse_lonely(dense, np.arange(n), "other")

@@ -256,7 +256,7 @@ def share(D: Array, rule: Rule) -> tuple[Any, Any]:
     power = 1.0 / (rule.fuzzifier - 1.0)
     # Ratios of at most one, so that no power overflows.
     ratios = xp.clip(least / D, min=float(xp.finfo(D.dtype).smallest_normal))
-    U = inplace("exp", power * xp.log(ratios))
+    U = ratios if power == 1.0 else inplace("exp", power * xp.log(ratios))
     total = xp.sum(U, axis=0)
     U /= total
     return U, least * (k / total) ** (1.0 / power)
