@@ -86,7 +86,11 @@ class Clusterer(
 
     @documented
     def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects.
+        """Memberships of new objects, each placed separately.
+
+        In place of features, models with ``similarity="precomputed"`` are given similarities
+        (n_new, n) to the fitted objects, and a consensus with ``ensemble="precomputed"`` labels by
+        the same partitions or membership matrices. Of these, objects like no other get equal ones.
 
         %(new_objects)s
         """

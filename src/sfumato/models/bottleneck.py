@@ -307,8 +307,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         distributions = seeds(rows.X, rows.columns[0], k, rng)
         return Bottleneck(np.full(k, 1.0 / k), distributions, float(self.beta))
 
-    def _summarize(self, block: np.ndarray, weights: Any, state: Bottleneck) -> Totals:
-        return summarize(block, weights, state)
+    _summarize = staticmethod(summarize)
 
     def _update(self, stats: Totals, state: Bottleneck) -> Bottleneck:
         return update(stats.joint, state.beta)
