@@ -288,7 +288,7 @@ def test_a_choice_and_a_model_are_drawn_as_they_are():
 def test_what_is_not_drawn_is_named(wrong):
     with pytest.raises(TypeError, match="search must be a fitted mixture"):
         plot.model_search(wrong)
-    with pytest.raises(TypeError, match="distribution must map"):
+    with pytest.raises(TypeError, match="distribution must be a mapping"):
         plot.cluster_numbers(wrong)
     if wrong != []:
         with pytest.raises(TypeError, match="objective must be a list of numbers"):

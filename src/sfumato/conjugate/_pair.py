@@ -159,9 +159,7 @@ class ConjugatePair(ABC):
         try:
             return type(self)(**parameters)
         except ValueError as error:
-            raise ValueError(
-                f"data and prior are too far apart to add up: change units ({error})"
-            ) from error
+            raise ValueError(f"data and prior are too far apart: change units ({error})") from error
 
     def posterior(self, data: ArrayLike, weight: ArrayLike | None = None) -> Self:
         """Posterior after seeing the data.

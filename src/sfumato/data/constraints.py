@@ -214,9 +214,7 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
         raise TypeError(f"{name} must hold pairs of row numbers, (m, 2): {error}") from error
     given = given.reshape(0, 2) if given.size == 0 else given
     if given.ndim != 2 or given.shape[1] not in (2, 3):
-        raise ValueError(
-            f"{name} must hold pairs (m, 2), or with weights (m, 3); got {given.shape}"
-        )
+        raise ValueError(f"{name} must hold pairs (m, 2), with weights (m, 3); got {given.shape}")
     index = given[:, :2]
     if not (np.isfinite(index).all() and (index == np.rint(index)).all()):
         raise ValueError(f"{name} must hold whole row numbers in its first two columns")

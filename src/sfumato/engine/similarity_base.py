@@ -231,9 +231,7 @@ class SimilarityClusterer(Clusterer):
         if not known_good:
             W = check_similarity(W, "the result of similarity(X)", signed=self._signed)
         if W.shape != (rows.size, rows.size):
-            raise ValueError(
-                f"similarity(X) must be ({rows.size}, {rows.size}), got {tuple(W.shape)}"
-            )
+            raise ValueError(f"similarity(X) must be ({rows.size}, {rows.size}), got {W.shape}")
         self._known = known
         self._counted: dict[str, Any] = counted
         return rows, W
@@ -358,9 +356,7 @@ class SimilarityClusterer(Clusterer):
         try:
             rows = self._function()(X, self._known, **self._counted)
         except TypeError as error:
-            raise TypeError(
-                f"similarity must accept (X, Y), new and known objects: {error}"
-            ) from error
+            raise TypeError(f"similarity must accept new and known (X, Y): {error}") from error
         if not isinstance(rows, Factored):
             name = "the result of similarity(X, Y)"
             rows = check_rows(rows, self._known.shape[0], name, signed=self._signed)
@@ -380,7 +376,7 @@ class SimilarityClusterer(Clusterer):
             return NAMED.get(self.similarity, knn)
         names = ", ".join(map(repr, ("precomputed", "distance", "cluster-kernel", *NAMED)))
         raise ValueError(
-            f"similarity must be one of {names} or a function, got {self.similarity!r}"
+            f"similarity must be a function or one of {names}, got {self.similarity!r}"
         )
 
     def __sklearn_tags__(self) -> Any:

@@ -64,9 +64,7 @@ def as_side(clustering: ArrayLike, name: str = "clustering") -> Side:
     if values.ndim == 2:
         return check_memberships(values, name)
     if values.ndim != 1 or not len(values):
-        raise ValueError(
-            f"{name} must be labels (n,) or memberships (n, k), got shape {values.shape}"
-        )
+        raise ValueError(f"{name} must be labels (n,) or memberships (n, k), got {values.shape}")
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError(f"{name} contains NaN or infinity: drop those objects, or label them")
     codes, n = encode(values), len(values)

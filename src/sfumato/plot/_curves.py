@@ -168,9 +168,7 @@ def cluster_numbers(
         chosen = distribution.n_clusters if chosen is None else chosen
         distribution = distribution.distribution
     if not isinstance(distribution, Mapping) or not distribution:
-        raise TypeError(
-            f"distribution must map numbers to probabilities, or be a Choice, got {distribution!r}"
-        )
+        raise TypeError(f"distribution must be a mapping or a Choice, got {distribution!r}")
     numbers = sorted(distribution)
     ax = axes_or_new(ax)
     colour = palette(2)

@@ -215,11 +215,8 @@ def _data_sets(X: Any, labels: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         if not 1 < classes.size < len(codes):
             raise ValueError(f"labels must name 2 to {len(codes) - 1} clusters, got {classes.size}")
         sets.append((features, codes))
-    if len({features.shape[1] for features, _ in sets}) > 1:
-        raise ValueError(
-            "data sets must have the same features, got "
-            f"{[features.shape[1] for features, _ in sets]}"
-        )
+    if len(widths := {features.shape[1] for features, _ in sets}) > 1:
+        raise ValueError(f"the data sets must have the same features, got {sorted(widths)}")
     return sets
 
 
