@@ -14,17 +14,9 @@ from .memberships import check_memberships, one_hot
 from .numerics.simplex import draw, softmax
 
 __all__ = [
-    "Simulated",
-    "make_block_similarity",
-    "make_gaussians",
-    "make_labelings",
-    "make_memberships",
-    "make_moons",
-    "make_rings",
-    "make_similarity",
-    "make_spirals",
-    "make_uniform",
-]
+    "Simulated", "make_block_similarity", "make_gaussians", "make_labelings", "make_memberships",
+    "make_moons", "make_rings", "make_similarity", "make_spirals", "make_uniform",
+]  # fmt: skip
 
 
 class Simulated(NamedTuple):

@@ -21,20 +21,9 @@ from .data.constraints import reordered
 from .numerics import simplex
 
 __all__ = [
-    "align",
-    "average",
-    "check_memberships",
-    "cooccurrence",
-    "entropy",
-    "harden",
-    "margin",
-    "most_uncertain",
-    "one_hot",
-    "predict_strongest",
-    "project_simplex",
-    "sizes",
-    "strongest",
-]
+    "align", "average", "check_memberships", "cooccurrence", "entropy", "harden", "margin",
+    "most_uncertain", "one_hot", "predict_strongest", "project_simplex", "sizes", "strongest",
+]  # fmt: skip
 
 
 def check_memberships(memberships: Any, name: str = "memberships") -> Any:

@@ -21,11 +21,6 @@ from .normal import (
 )
 
 __all__ = [
-    "BetaBinomial",
-    "DirichletMultinomial",
-    "Moments",
-    "NormalInverseGamma",
-    "NormalInverseWishart",
-    "NormalKnownMean",
-    "NormalKnownVariance",
-]
+    "BetaBinomial", "DirichletMultinomial", "Moments", "NormalInverseGamma", "NormalInverseWishart",
+    "NormalKnownMean", "NormalKnownVariance",
+]  # fmt: skip
