@@ -111,12 +111,8 @@ def _add(adata: Any, model: Any, source: str, key: str) -> None:
     adata.obsm[key] = U
     adata.obs[key] = pd.Categorical(labels, categories=names)
     adata.obs[f"{key}_certainty"] = U.max(axis=1)
-    parameters = {
-        name: value if isinstance(value, str | int | float | bool) else repr(value)
-        for name, value in model.get_params(deep=False).items()
-        if value is not None
-    }
-    adata.uns[key] = {
-        "params": {**parameters, "model": type(model).__name__, "use_rep": source},
-        "version": __version__,
-    }
+    given = {name: v for name, v in model.get_params(deep=False).items() if v is not None}
+    plain = (str, int, float, bool)
+    parameters = {name: v if isinstance(v, plain) else repr(v) for name, v in given.items()}
+    parameters |= {"model": type(model).__name__, "use_rep": source}
+    adata.uns[key] = {"params": parameters, "version": __version__}

@@ -232,11 +232,8 @@ def require(
     budget = budget_for(size) if budget is None else budget
     if size <= SHARE * budget:
         return
-    parts = ", ".join(
-        f"{name} {_human(part)}"
-        for name, part in sorted(arrays.items(), key=lambda item: -item[1])
-        if part > 0.01 * size
-    )
+    largest = sorted(arrays.items(), key=lambda item: -item[1])
+    parts = ", ".join(f"{name} {_human(part)}" for name, part in largest if part > 0.01 * size)
     fitting = [form for form, needed in forms if needed <= SHARE * budget]
     raise MemoryBudgetError(
         f"{task} would take {_human(size)} ({parts}) and does not fit in memory ({_human(budget)} "

@@ -78,11 +78,10 @@ class ConjugatePair(ABC):
     _any_sign: tuple[str, ...] = ("mean", "center")  # parameters that need not be positive
 
     def __post_init__(self) -> None:
+        low = dict.fromkeys(self._any_sign, -np.inf)
+        own = self._parameters().items()
         self._freeze(
-            **{
-                name: check_parameter(value, name, above=-np.inf if name in self._any_sign else 0.0)
-                for name, value in self._parameters().items()
-            }
+            **{name: check_parameter(v, name, above=low.get(name, 0.0)) for name, v in own}
         )
 
     @abstractmethod
@@ -182,12 +181,9 @@ class ConjugatePair(ABC):
 
     def _log_predictive(self, data: np.ndarray, weight: np.ndarray) -> Any:
         """Log probabilities of checked observations, each taken as a separate data set."""
-        each = type(self)(
-            **{
-                name: np.expand_dims(value, np.ndim(value) - self._event.get(name, 0))
-                for name, value in self._parameters().items()
-            }
-        )
+        own, event = self._parameters().items(), self._event
+        wide = {name: np.expand_dims(v, np.ndim(v) - event.get(name, 0)) for name, v in own}
+        each = type(self)(**wide)
         data, weight = np.expand_dims(data, data.ndim - self._observation), weight[..., None]
         return each._log_ratio(each._summarize(data, weight)) + each._log_base(data, weight)
 

@@ -292,11 +292,9 @@ class _Search:
         for k, same in problems.items():
             for i in reversed([i for i in range(len(same)) if (k, i) not in fits]):
                 problem = same[i]
-                freer = [
-                    fit
-                    for (size, _), fit in fits.items()
-                    if size == k and problem.component.within(fit.likelihood.component)
-                ]
+                alike = (fit for (size, _), fit in fits.items() if size == k)
+                within = problem.component.within
+                freer = [fit for fit in alike if within(fit.likelihood.component)]
                 ruled = ruled_out(problem.likelihood, freer, best, criterion)
                 if ruled is None:
                     fits[k, i] = problem.rate(self._exchanged(problem, donors[k], tol))

@@ -357,22 +357,15 @@ def _as_known(raw: Raw, how: Mapping[str, Any]) -> Column:
 def reading(columns: Sequence[Column]) -> list[dict[str, Any]]:
     """How the columns were read, saved with a result to read new objects the same way."""
     kept = ("name", "kind", "used", "note")
-    return [
-        {part: getattr(column, part) for part in kept}
-        | {"categories": column.categories if column.used else []}
-        for column in columns
-    ]
+    words = (column.categories if column.used else [] for column in columns)
+    each = ({part: getattr(column, part) for part in kept} for column in columns)
+    return [one | {"categories": some} for one, some in zip(each, words, strict=True)]
 
 
 def encoded_names(columns: Sequence[Column]) -> list[list[str]]:
     """Names of the encoded columns, one list for each used column."""
-    return [
-        [f"{column.name}={word}" for word in column.categories]
-        if column.kind == "category"
-        else [column.name]
-        for column in columns
-        if column.used
-    ]
+    used = (column for column in columns if column.used)
+    return [[f"{each.name}={word}" for word in each.categories] or [each.name] for each in used]
 
 
 def encode(columns: Sequence[Column], *, one_hot: bool = True) -> np.ndarray:

@@ -291,10 +291,8 @@ def parameter_intervals(
     calls = [(fixed, data, method, reference, stream) for stream in rng.spawn(n_resamples)]
     found = Jobs(n_jobs, progress, n_resamples)(_refitted, calls)
     # Categories absent from a resample have probability zero there.
-    draws = {
-        name: np.stack([draw.get(name, np.zeros_like(value)) for draw in found])
-        for name, value in values.items()
-    }
+    none = {name: np.zeros_like(value) for name, value in values.items()}
+    draws = {name: np.stack([draw.get(name, none[name]) for draw in found]) for name in values}
     return ParameterUncertainty(values, draws, model)
 
 
@@ -302,11 +300,8 @@ def parameters_of(model: Estimator) -> dict[str, np.ndarray]:
     """Published parameters of a model, by name."""
     published = ["weights_", "means_", "covariances_", "scale_matrices_"]
     published += ["degrees_of_freedom_", "uniquenesses_"]
-    found = {
-        name.removesuffix("_"): np.asarray(getattr(model, name), dtype=np.float64)
-        for name in published
-        if getattr(model, name, None) is not None
-    }
+    values = ((name.removesuffix("_"), getattr(model, name, None)) for name in published)
+    found = {name: np.asarray(value, np.float64) for name, value in values if value is not None}
     for column, parts in getattr(model, "parameters_", {}).items():
         found |= {f"{column} {part}": np.asarray(value) for part, value in parts.items()}
     return found
