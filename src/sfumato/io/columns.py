@@ -415,8 +415,8 @@ def as_table(
         values = np.column_stack([_numbers(raw, source) for raw in taken])
     weights = _numbers(raws[special["weight"]], source) if "weight" in special else None
     classes = names.get("classes")
-    found = values, columns, ids, id_column, weights, classes, source
-    return Table(*found, label_names=labels, fields=fields)
+    parts = values, columns, ids, id_column, weights, classes, source
+    return Table(*parts, label_names=labels, fields=fields)
 
 
 def _numbers(raw: Raw, source: str) -> np.ndarray:

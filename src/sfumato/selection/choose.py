@@ -262,8 +262,9 @@ def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
     if name != "structure" or table[-1].failure is not None:
         return False
     found = trial.structure(largest)
-    many = found is not None and found.n_apart >= largest / 2
-    return many and (found.n_apart > best or found.split is not None)
+    if found is None or found.n_apart < largest / 2:
+        return False
+    return found.n_apart > best or found.split is not None
 
 
 class Jobs:
