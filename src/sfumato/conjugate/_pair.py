@@ -173,9 +173,7 @@ class ConjugatePair(ABC):
         return self.update(self.statistics(data, weight))
 
     def log_predictive(self, data: ArrayLike) -> Any:
-        """Log predictive density or probability (..., n) of each observation in ``data`` (..., n)
-        or (..., n, d); 0 where missing.
-        """
+        """Log predictive density or probability (..., n) of each observation; 0 where missing."""
         with np.errstate(all="ignore"):
             return _require_finite(self._log_predictive(*self._check(data, None)), "log_predictive")
 
@@ -188,9 +186,7 @@ class ConjugatePair(ABC):
         return each._log_ratio(each._summarize(data, weight)) + each._log_base(data, weight)
 
     def log_marginal_likelihood(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
-        """Log probability (...) of each data set (as in ``posterior``), with the parameters
-        integrated out.
-        """
+        """Log probability (...) of each data set, with the parameters integrated out."""
         data, weight = self._check(data, weight)
         with np.errstate(all="ignore"):
             ratio = self._log_ratio(self._statistics_of(data, weight))

@@ -58,9 +58,7 @@ def check_features(
 
 
 def _is_plain(estimator: Estimator, X: Any, reset: bool) -> bool:
-    """Whether X is an array of finite floats, which needs none of scikit-learn's checks (they take
-    ten times as long as a small fit).
-    """
+    """Whether X is an array of finite floats, which needs none of scikit-learn's slow checks."""
     if type(X) is not np.ndarray or X.ndim != 2 or X.dtype not in (np.float64, np.float32):
         return False
     with np.errstate(invalid="ignore", over="ignore"):

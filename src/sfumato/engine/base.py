@@ -139,9 +139,7 @@ class InductiveClusterer(Clusterer):
         return U.astype(rows.dtype, copy=False) if hasattr(U, "astype") else U
 
     def _absorb(self, rows: Rows, first: bool) -> None:
-        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch leaves
-        only its statistics.
-        """
+        """One step of stochastic approximation (Cappe and Moulines 2009), or the first sums."""
         state, total = self._state, weight_of(rows)
         stats = self._sum(rows, state)
         self._batches_ = blended(getattr(self, "_batches_", None), stats, total)

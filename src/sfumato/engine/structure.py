@@ -140,9 +140,7 @@ def _flat(level: float) -> float:
 def _look_along_own_axes(
     X: np.ndarray, codes: np.ndarray, found: Valleys, threshold: float
 ) -> None:
-    """Replace valleys of shallow pairs by deeper ones in separate coordinates: common coordinates
-    may hide the gap between two of many clusters.
-    """
+    """Replace valleys of shallow pairs by deeper ones in coordinates made for each pair."""
     shallow = _flat(LEVEL / SEARCH_TESTS)
     group = np.arange(int(codes.max()) + 1)
     for at in np.argsort(found.z, kind="stable")[: int((found.z <= shallow).sum())]:
@@ -163,9 +161,7 @@ def _between(X: np.ndarray, codes: np.ndarray, pair: np.ndarray) -> float:
 
 
 class Valleys(NamedTuple):
-    """Pairs of clusters that touch (m, 2), their z values (m,), and the number of unconnected large
-    pieces of every cluster.
-    """
+    """Touching pairs of clusters (m, 2), their z values (m,), the pieces of every cluster."""
 
     pairs: np.ndarray
     z: np.ndarray

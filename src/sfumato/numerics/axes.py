@@ -194,9 +194,7 @@ def _whitening(scores: np.ndarray) -> np.ndarray:
 
 
 def _near(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Axes (q, q) of the scatter of differences between near neighbours, and A (q, q) that makes it
-    round in the coordinates Y A.
-    """
+    """Axes (q, q) of the scatter among near neighbours, and A (q, q) that makes it round."""
     n, d = Y.shape
     A = turn = np.eye(d)
     points = Y[:: max(1, -(-n // 600))]

@@ -196,9 +196,7 @@ def _by_number(missing: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def _expected(
     centred: np.ndarray, hidden: np.ndarray, inverse: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Expected values (b, h) and covariances (b, h, h) of the features ``hidden`` (b, h), which are
-    missing and zero in ``centred``.
-    """
+    """Expected values (b, h) and covariances (b, h, h) of ``hidden`` (b, h), zero here."""
     covariances = np.linalg.inv(inverse[hidden[:, :, None], hidden[:, None, :]])
     pulls = np.take_along_axis(centred @ inverse, hidden, axis=1)
     return -(covariances @ pulls[:, :, None])[:, :, 0], covariances

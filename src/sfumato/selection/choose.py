@@ -190,9 +190,7 @@ def _chosen_by_itself(
     max_clusters: int | None,
     criterion: object,
 ) -> Choice | None:
-    """The choice made by the search of the estimator itself, as with "auto"; None if it has no
-    criterion, or not this one.
-    """
+    """The choice made by the search of the estimator itself, if it has this criterion."""
     if getattr(estimator, "chooses_n_clusters", None) == "always":
         return _inferred(estimator, data, sizes, criterion)
     known = getattr(estimator, "own_criteria", ())
@@ -253,9 +251,7 @@ def _usual(estimator: Estimator, data: Evidence) -> str:
 
 
 def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
-    """Whether to try more clusters: the best number is near the largest, or the largest still
-    splits clusters or separates more groups.
-    """
+    """Whether the best number is near the largest, or that one still splits clusters."""
     best, largest = _ranked(table, name)[0], table[-1].n_clusters
     if best >= TUNING.near * largest:
         return True

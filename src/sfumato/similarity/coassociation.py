@@ -146,9 +146,7 @@ class Rows(LinearOperator):
 
 
 class Shares(LinearOperator):
-    """Times together divided by times seen together, for the objects of two tables (0 / 0 is 0),
-    computed in blocks of rows.
-    """
+    """Times together divided by times seen together (0 / 0 is 0), in blocks of rows."""
 
     def __init__(self, left: kernel.Table, right: kernel.Table) -> None:
         super().__init__(np.dtype(np.float64), (left.codes.shape[0], right.codes.shape[0]))

@@ -175,9 +175,7 @@ def _tolerance(W: Similarity) -> float:
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # divergence raises an error below
 def _scale(W: Similarity, tol: float, max_iter: int, weights: Weights) -> DoublyStochastic:
-    """Fixed-point steps while they contract, Newton steps if they stall. With weights v, the
-    solution is x = z / v with z_i (W z)_i = v_i.
-    """
+    """Scaling x = z / v with z_i (W z)_i = v_i; Newton steps where fixed-point steps stall."""
     degree = degrees(W, weights)
     xp = namespace(degree)
     v = 1.0 if weights is None else xp.asarray(weights, dtype=degree.dtype)

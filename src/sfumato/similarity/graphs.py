@@ -284,9 +284,7 @@ def finder_of(known: Any, queries: Any, metric: str) -> Finder:
 def reach(
     finder: Finder, queries: Any, n_neighbors: float, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and indices (n, q) of neighbours of ``queries`` (by default of the known objects)
-    whose weights add up to ``n_neighbors``.
-    """
+    """Distances and indices (n, q) of neighbours whose weights add up to ``n_neighbors``."""
     n = weights.size
     q = min(int(n_neighbors), n)
     rows = finder._fit_X if queries is None else queries
@@ -325,9 +323,7 @@ def _graph(weight: np.ndarray, index: np.ndarray, m: int) -> sp.csr_array:
 
 
 def links(finder: Finder, X: Array, n_neighbors: int, weights: np.ndarray) -> sp.csr_array:
-    """Half a link to each neighbour, and half from each known object that has x as a neighbour,
-    among five times as many neighbours (at least 64).
-    """
+    """Half a link to each neighbour, and half from each known object that has x as one."""
     n_neighbors = min(n_neighbors, int(np.ceil(weights.sum())))
     farthest = _distance_at(*reach(finder, None, n_neighbors, weights), n_neighbors, weights)
     distance, index = reach(finder, X, max(5 * n_neighbors, 64), weights)

@@ -332,9 +332,7 @@ Cost = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
 def _embedded(
     W: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-    """Degrees, the leading eigenvectors E (n, k) of A = D^-1/2 W D^-1/2, and a function that turns
-    dJ/dP for the projection P = E E' into dJ/dW.
-    """
+    """Degrees, the k leading eigenvectors E (n, k), and the chain rule from dJ/d(EE') to W."""
     degree = W.sum(axis=1)
     s = degree**-0.5
     A = s[:, None] * W * s
