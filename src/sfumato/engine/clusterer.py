@@ -54,9 +54,10 @@ class Clusterer(
     needs_classes: ClassVar[bool] = False  # whether ``fit`` needs ``y``
     may_empty_clusters: ClassVar[bool] = False  # whether the best fit may have empty clusters
     # Who has a criterion for ``n_clusters``: "auto": the model; "never": choose_n_clusters;
-    # "given": nobody; and "always": the model infers the number ooses_n_clusters: ClassVar[str] =
-    # "never" vidence_: Any  # kept from the start of a fit until memberships are published tes_:
-    # tuple[str, ...]  # the texts of all warnings of the last fit, shown or not
+    # "given": nobody, a number must be given; "always": the model infers the number
+    chooses_n_clusters: ClassVar[str] = "never"
+    _evidence_: Any  # kept from the start of a fit until memberships are published
+    notes_: tuple[str, ...]  # the texts of all warnings of the last fit, shown or not
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
