@@ -345,8 +345,8 @@ def page() -> str:
 PAGE_TEXT = """
 # What works on what
 
-Every cell is made by running the model with its defaults (`python docs/works_on.py`), and a test
-fails where the page is stale. A number stands for a reason below the table.
+Every cell is made by running the model with its defaults. A number stands for a reason below the
+table.
 
 - **weights**: `fit(X, sample_weight=w)`; a weight of w is w copies, 0 is absence
 - **missing**: missing values (NaN) among the features

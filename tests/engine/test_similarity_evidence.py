@@ -6,7 +6,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
+from sfumato.engine.objects import Objects
 from sfumato.engine.similarity_evidence import (
+    Evidence,
     isolated,
     measured,
     shared,
@@ -88,3 +90,12 @@ def test_copies_share_the_mean_of_their_memberships_and_others_keep_theirs():
     found = shared(U, np.array([-1, 1, 0, 1, -1]))
     expected = [[0.2, 0.8], [0.65, 0.35], [0.6, 0.4], [0.65, 0.35], [0.5, 0.5]]
     np.testing.assert_allclose(found, expected, atol=1e-15)
+
+
+def test_merged_objects_keep_the_share_and_the_mean_of_what_they_say_of_themselves():
+    W = np.array([[4.0, 1.0, 2.0], [1.0, 8.0, 3.0], [2.0, 3.0, 6.0]])
+    own = np.array([2.0, 0.5, 1.0])  # copies of the first row are pairs, half a row is not one
+    joints = Objects(3, np.array([0, 0, 1]), np.array([2.5, 1.0]), own)
+    left, similarity = Evidence(W).merge(joints).self_pairs
+    np.testing.assert_allclose(left, [(2.0 + 0.25) / 2.5, 1.0])
+    np.testing.assert_allclose(similarity, [(2.0 * 4.0 + 0.25 * 8.0) / 2.5, 6.0])

@@ -309,3 +309,22 @@ def _cgroup_left(
             cached = {name: int(size) for name, size in map(str.split, lines)}
             left_in_groups.append(allowed - used + cached.get("file", 0) - cached.get("shmem", 0))
     return left_in_groups
+
+
+def check_array(value: object, name: str, *shapes: tuple[int, ...]) -> np.ndarray:
+    """``value`` as finite numbers, in float64, of one of these shapes."""
+    wanted = " or ".join(map(str, shapes))
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be an array of numbers of shape {wanted}, got {value!r}"
+        ) from error
+    if array.shape not in shapes:
+        raise ValueError(f"{name} must be an array of shape {wanted}, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(
+            f"{name} must be finite, but holds {'NaN' if np.isnan(array).any() else 'infinity'}: "
+            "give a number in its place"
+        )
+    return array

@@ -3,11 +3,22 @@
     maximise  sum_i w_i log sum_j pi_j N(x_i | mu_j, Sigma_j)     subject to  Sigma_j >= floor * I
     E:  r_ij ~ pi_j N(x_i | mu_j, Sigma_j)
     M:  N_j = sum_i w_i r_ij,   pi_j = N_j / sum N,   mu_j = sum_i w_i r_ij x_i / N_j,
-        Sigma_j from  W_j = sum_i w_i r_ij (x_i - mu_j)(x_i - mu_j)'  by its family (``families``)
+        Sigma_j from  W_j = sum_i w_i r_ij (x_i - mu_j)(x_i - mu_j)'  by its family
 
 The logarithm of pi_j N(x | mu_j, Sigma_j) is linear in z(x) (see ``numerics.distances``): E and M
 are one product each. A noise component (one more row) has the same density everywhere (Banfield and
 Raftery 1993). With missing values or known errors, expected sums are used (``incomplete``).
+
+The families (Celeux and Govaert 1995, by the names of R's mclust) are
+
+    Sigma_j = lambda_j D_j A_j D_j'    volume lambda_j, shape A_j (diagonal, det 1), axes D_j
+
+The three letters of a name say whether volume, shape and orientation are equal (E), varying (V) or
+the identity (I). The M step minimises  sum_j  N_j log det Sigma_j + tr(W_j Sigma_j^-1)  over the
+covariances of the family. Once the axes D_j are known, volume and shape depend only on the
+diagonals of D_j' W_j D_j. Common axes of varying shapes (EVE, VVE) come from planar rotations: for
+two axes, the minimum over the angle has a closed form, so a sweep over all pairs lowers the
+criterion however badly conditioned the problem is.
 
 A family determines the coordinates of EM. Families that are invariant under linear maps use
 whitened data, axis-parallel ones standardised data; the others depend on the units of the features,
@@ -16,9 +27,9 @@ which are only centred and scaled by one factor.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,25 +38,193 @@ from ..array.arrays import device, inplace, is_numpy, namespace, native, to_nump
 from ..array.rows import Rows
 from ..array.types import Array, Weights
 from ..conjugate import NormalInverseWishart
-from ..conjugate.normal import LOG_2PI, positive_definite
+from ..conjugate.normal import LOG_2PI
 from ..engine import loop
 from ..engine.component import Component, Ready
 from ..engine.linked import LinkedRows, free_weights
-from ..numerics import distances, families, seeding
+from ..numerics import distances, seeding
 from ..numerics.distances import Coordinates, weighted_columns
 from .incomplete import deconvolved, expected_sums, marginals, with_errors
+
+FAMILIES = (
+    *("EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE"),
+    *("VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "VVV"),
+)
+ALIASES = {"full": "VVV", "tied": "EEE", "diag": "VVI", "spherical": "VII"}
+# Families that keep their form when single features change units; the others only keep it if all
+# features change alike.
+UNIT_FREE = ("EEI", "VEI", "EVI", "VVI", "EEE", "VEE", "EVV", "VVV")
+AXIS_PARALLEL = ("EII", "VII", "EEI", "VEI", "EVI", "VVI")
+
+
+def family_of(covariance_type: str) -> str:
+    """Name of the family: one of the fourteen, or the meaning of scikit-learn's name."""
+    return ALIASES.get(covariance_type, covariance_type)
+
+
+def suited(n: int, d: int) -> tuple[str, ...]:
+    """Families that ``n`` objects with ``d`` features allow, simplest first."""
+    if n <= d or d > 96:  # a common matrix also costs d^2 per object
+        return AXIS_PARALLEL
+    if d > 48:  # matrices for every component cost too much
+        return (*AXIS_PARALLEL, "EEE")
+    # The common axes of EVE and VVE converge slowly.
+    return tuple(name for name in FAMILIES if d <= 10 or name not in ("EVE", "VVE"))
+
+
+def kind_of(family: str) -> str:
+    """Form of scatter that the M step needs: "spherical" (traces), "diag" (diagonals) or "full"."""
+    return "spherical" if family[1] == "I" else "diag" if family[2] == "I" else "full"
+
+
+def is_unit_free(covariance_type: str) -> bool:
+    """Whether a mixture of this family (or of "auto") does not depend on units."""
+    return covariance_type == "auto" or family_of(covariance_type) in UNIT_FREE
+
+
+def has_one_covariance(family: str) -> bool:
+    """Whether all components share one covariance: EII, EEI and EEE."""
+    return "V" not in family
+
+
+@lru_cache
+def lies_within(name: str, other: str) -> bool:
+    """Whether every covariance of a family belongs to the other, by comparing their letters."""
+    pairs = zip(family_of(name), family_of(other), strict=True)
+    return all("IEV".index(a) <= "IEV".index(b) for a, b in pairs)  # strictest letter first
+
+
+def n_covariance_parameters(family: str, k: int, d: int) -> int:
+    """Number of free parameters of ``k`` covariances in ``d`` dimensions, as in mclust."""
+    times = {"E": 1, "V": k, "I": 0}
+    volume, shape, orientation = (times[letter] for letter in family)
+    return volume + shape * (d - 1) + orientation * (d * (d - 1) // 2)
+
+
+@lru_cache(maxsize=1024)
+def n_parameters(family: str, k: int, d: int, noise: bool = False) -> int:
+    """Number of parameters of a mixture: weights, means, covariances, and share of the noise."""
+    return k - 1 + k * d + n_covariance_parameters(family, k, d) + int(noise)
+
+
+def fitted_covariances(
+    family: str,
+    scatter: np.ndarray,
+    mass: np.ndarray,
+    previous: np.ndarray | None = None,
+    floor: float = 0.0,
+    n_steps: int = 200,
+) -> np.ndarray:
+    """Maximum-likelihood covariances (k, d, d), (k, d) or (k,), depending on the family.
+    ``scatter`` (k, d, d) are weighted sums of squares about the means (or their ``reduced`` form),
+    ``mass`` (k,) sums of responsibilities. Iterative families (VEI, VEE, VEV, EVE, VVE) start at
+    ``previous``; every step improves the criterion, so a few are enough inside EM. ``floor`` is the
+    smallest variance in any direction. Leading axes are separate mixtures."""
+    if scatter.ndim == mass.ndim + 2:
+        scatter = reduced(scatter, family)
+    kind, k = kind_of(family), mass.shape[-1]
+    d = 1 if kind == "spherical" else scatter.shape[-1]
+    form = (k, d if kind == "full" else 1, d)
+    given = scatter.reshape(-1, *form), mass.reshape(-1, k)
+    before = [None] * len(given[1]) if previous is None else previous.reshape(-1, *form)
+    found = [
+        _of_one_mixture(family, d, *one, floor, n_steps) for one in zip(*given, before, strict=True)
+    ]
+    return np.stack(found).reshape(scatter.shape)
+
+
+def _of_one_mixture(
+    family: str,
+    d: int,
+    scatter: np.ndarray,
+    mass: np.ndarray,
+    previous: np.ndarray | None,
+    floor: float,
+    n_steps: int,
+) -> np.ndarray:
+    """Covariances of one mixture, from the best of several starts; all arrays are (k, p, w)."""
+    starts = [previous]
+    if previous is None:
+        starts = [scatter / mass[:, None, None]]
+        if family in ("EVE", "VVE"):
+            # Common axes may have several minima, so those of every component are tried as well.
+            starts = [scatter, *(np.broadcast_to(one, scatter.shape) for one in scatter)]
+    step = partial(native("families").fitted, letters(family), turns(d), d, scatter, mass)
+    ends = [step(start, floor, n_steps) for start in starts]
+    return min(ends, key=lambda end: _criterion(end, scatter, mass)) if len(ends) > 1 else ends[0]
+
+
+def _criterion(matrices: np.ndarray, scatter: np.ndarray, mass: np.ndarray) -> float:
+    """sum_j  N_j log det Sigma_j + tr(W_j Sigma_j^-1),  for flat matrices as far as possible."""
+    values, axes = np.linalg.eigh(matrices)
+    values = np.maximum(values, 1e-300)
+    spread = _diagonals(np.swapaxes(axes, 1, 2) @ scatter @ axes)
+    return float(np.sum(mass * np.log(values).sum(axis=1) + np.sum(spread / values, axis=1)))
+
+
+@lru_cache(maxsize=14)
+def letters(family: str) -> tuple[int, ...]:
+    """Numbers of the letters; a multiple of the identity counts as a one-entry diagonal."""
+    family = family if family[1] != "I" else 2 * family[0] + "I"
+    return tuple("EVI".index(letter) for letter in family)
+
+
+@lru_cache(maxsize=64)
+def turns(d: int) -> np.ndarray:
+    """All pairs of ``d`` axes (n, 2), in the order of a round-robin tournament."""
+    if d < 2:
+        return np.empty((0, 2), dtype=np.intp)
+    places = np.append(np.arange(d), [-1] * (d % 2)).astype(np.intp)
+    half, rounds = len(places) // 2, []
+    for _ in range(len(places) - 1):
+        pairs = np.sort([places[:half], places[::-1][:half]], axis=0)
+        rounds.append(pairs[:, pairs[0] >= 0].T)
+        places = np.concatenate([places[:1], places[-1:], places[1:-1]])
+    return np.concatenate(rounds)
+
+
+def reduced(matrices: np.ndarray, family: str) -> np.ndarray:
+    """The part of matrices (..., k, d, d) that a family needs: all, diagonals or traces / d."""
+    kind = kind_of(family)
+    if kind == "full":
+        return matrices
+    diagonals = _diagonals(matrices)
+    return diagonals if kind == "diag" else diagonals.mean(axis=-1)
+
+
+def as_matrices(values: np.ndarray, family: str, d: int) -> np.ndarray:
+    """Covariances of the family as matrices (..., k, d, d)."""
+    kind = kind_of(family)
+    if kind == "full":
+        return values
+    variances = values[..., None] if kind == "spherical" else values
+    return variances[..., None] * np.eye(d)
+
+
+def raised(matrices: np.ndarray, floor: float) -> np.ndarray:
+    """Symmetric matrices (..., d, d), with eigenvalues below ``floor`` raised to it."""
+    try:
+        np.linalg.cholesky(matrices - floor * np.eye(matrices.shape[-1]))
+        return matrices
+    except np.linalg.LinAlgError:
+        values, axes = np.linalg.eigh(matrices)
+        lifted = (axes * np.maximum(values, floor)[..., None, :]) @ np.swapaxes(axes, -1, -2)
+        return (lifted + np.swapaxes(lifted, -1, -2)) / 2.0
+
+
+def _diagonals(matrices: np.ndarray) -> np.ndarray:
+    return np.diagonal(matrices, axis1=-2, axis2=-1)
+
 
 INNER_STEPS = 2  # steps of an iterative family per M step; the next M step continues from there
 LEAST_MASS = 1e-12  # share of all objects below which a component keeps its parameters
 
 
 class State(NamedTuple):
-    """Parameters of a mixture: those that EM changes, and constants that it needs.
-
-    Weights (k,), or (k + 1,) with noise last; means (k, d); covariances (k, d, d), (k, d) or (k,)
-    by the kind of the family. The sum of ``noise`` (d,) is the log density of the noise component;
-    ``floor`` is the smallest variance in any direction. Clusters with heavy tails have degrees of
-    freedom (k,)."""
+    """Parameters of a mixture: those that EM changes, and constants that it needs. Weights (k,), or
+    (k + 1,) with noise last; means (k, d); covariances (k, d, d), (k, d) or (k,) by the kind of the
+    family. The sum of ``noise`` (d,) is the log density of the noise component; ``floor`` is the
+    smallest variance in any direction. Clusters with heavy tails have degrees of freedom (k,)."""
 
     weights: np.ndarray
     means: np.ndarray
@@ -94,7 +273,7 @@ class Prior(NamedTuple):
 
     def share_and_powers(self, k: int, family: str) -> tuple[float, float]:
         """Share of the prior scale that each component gets, and the corresponding mass."""
-        share = 1.0 / k if families.has_one_covariance(family) else 1.0
+        share = 1.0 / k if has_one_covariance(family) else 1.0
         return share, 1.0 + share * (self.degrees + len(self.mean) + 1.0)
 
     def scatter(
@@ -104,12 +283,12 @@ class Prior(NamedTuple):
         share, powers = self.share_and_powers(len(means), family)
         gap = means - self.mean
         outer = self.strength * gap[:, :, None] * gap[:, None, :] + share * self.scale
-        return scatter + families.reduced(outer, family), mass + powers
+        return scatter + reduced(outer, family), mass + powers
 
     def log_density(self, means: np.ndarray, covariances: np.ndarray, family: str) -> float:
         """Logarithm of the prior density at means (k, d) and covariances, up to a constant."""
         share, powers = self.share_and_powers(len(means), family)
-        full = families.as_matrices(covariances, family, means.shape[1])
+        full = as_matrices(covariances, family, means.shape[1])
         inverse, gap = np.linalg.inv(full), means - self.mean
         near = self.strength * np.einsum("ka,kab,kb->k", gap, inverse, gap)
         trace = np.sum(inverse * self.scale, axis=(1, 2))
@@ -118,7 +297,7 @@ class Prior(NamedTuple):
 
 def matrices(state: State) -> np.ndarray:
     """Covariances as matrices (k, d, d), for every family."""
-    return families.as_matrices(state.covariances, state.family, state.means.shape[-1])
+    return as_matrices(state.covariances, state.family, state.means.shape[-1])
 
 
 def ready(state: State) -> Densities:
@@ -134,7 +313,7 @@ def ready(state: State) -> Densities:
         rows, heights = np.concatenate([rows, last]), np.append(heights, last[0, 0])
     peak = float(heights.max())
     rows[:, 0] -= peak
-    return Densities(rows, peak, families.kind_of(state.family), d)
+    return Densities(rows, peak, kind_of(state.family), d)
 
 
 def incomplete_logits(X: np.ndarray, state: State) -> tuple[np.ndarray, list[Any]]:
@@ -151,7 +330,7 @@ def incomplete_logits(X: np.ndarray, state: State) -> tuple[np.ndarray, list[Any
 
 def squares(state: State) -> tuple[np.ndarray, np.ndarray]:
     """Squared distances as coefficients (k, q) of z(x), and log-determinants of precisions (k,)."""
-    kind, d = families.kind_of(state.family), state.means.shape[1]
+    kind, d = kind_of(state.family), state.means.shape[1]
     if kind == "full":
         C = state.covariances[:1] if state.family == "EEE" else state.covariances
         factor = np.linalg.inv(cholesky(C, state.floor))
@@ -169,7 +348,7 @@ def cholesky(C: np.ndarray, floor: float) -> np.ndarray:
         return np.linalg.cholesky(C)
     except np.linalg.LinAlgError:
         largest = float(np.abs(C).max())
-        return np.linalg.cholesky(families.raised(C, max(floor, 1e-14 * largest)))
+        return np.linalg.cholesky(raised(C, max(floor, 1e-14 * largest)))
 
 
 def log_weights(weights: Array) -> Any:
@@ -198,10 +377,8 @@ def precise(Z: Array, densities: Densities) -> Any:
 
 
 def posterior(Z: Array, densities: Densities) -> tuple[Any, Any, Any, Any]:
-    """Weighted densities (k, b) relative to a level, their sums (b,), the levels, and ``Z``.
-
-    The common level is the peak, which saves two passes, unless all densities of an object
-    underflow."""
+    """Weighted densities (k, b) relative to a level, their sums (b,), the levels, and ``Z``. The
+    level is the peak, which saves two passes, unless all densities of an object underflow."""
     xp = namespace(Z)
     L, Z = logits(Z, densities)
     shift = 300.0 if Z.dtype == xp.float64 else 40.0
@@ -273,12 +450,11 @@ def update(
     kind: str | None = None,
     prior: Prior | None = None,
 ) -> State:
-    """The M step; ``kind`` is the form of the sums, if not that of the family.
-
-    Components without mass do not change. Statistics of heavy tails have separate masses
-    (``mass``), since their sums weight objects by distance."""
+    """The M step; ``kind`` is the form of the sums, if not that of the family. Components without
+    mass do not change. Statistics of heavy tails have separate masses (``mass``), since their sums
+    weight objects by distance."""
     k, d = state.means.shape
-    kind = kind or families.kind_of(state.family)
+    kind = kind or kind_of(state.family)
     pull, first, second = distances.moments(stats.sums[:k], d, kind)
     masses = getattr(stats, "mass", stats.sums[:, 0])
     total = masses.sum()
@@ -292,15 +468,15 @@ def update(
     if "covariances" not in frozen:
         scatter = about(second, first, safe, means, kind)
         if kind == "full":
-            scatter = families.reduced(scatter, state.family)
-        elif kind == "diag" and families.kind_of(state.family) == "spherical":
+            scatter = reduced(scatter, state.family)
+        elif kind == "diag" and kind_of(state.family) == "spherical":
             scatter = scatter.mean(axis=-1)
         scatter = np.where(spread(alive, scatter), scatter, state.covariances)
         scatter = scatter * spread(safe, scatter)
         mass = np.maximum(masses[:k], LEAST_MASS * total)
         if prior is not None:
             scatter, mass = prior.scatter(scatter, mass, means, state.family)
-        covariances = families.covariances(
+        covariances = fitted_covariances(
             state.family, scatter, mass, state.covariances, state.floor, INNER_STEPS
         )
     return state._replace(weights=weights, means=means, covariances=covariances)
@@ -329,26 +505,24 @@ def about(
 def pack(state: State) -> np.ndarray:
     """Log weights, means, and logarithms or Cholesky factors of covariances, as one vector."""
     covariances = state.covariances
-    if families.has_one_covariance(state.family):
+    if has_one_covariance(state.family):
         covariances = covariances[:1]
-    if families.kind_of(state.family) == "full":
+    if kind_of(state.family) == "full":
         least = max(state.floor, 1e-14 * float(np.abs(covariances).max()))
-        shape = distances.cholesky_coordinates(families.raised(covariances, 0.5 * least))
+        shape = distances.cholesky_coordinates(raised(covariances, 0.5 * least))
     else:
         shape = 0.5 * np.log(covariances)
     return np.concatenate([log_weights(state.weights), state.means.ravel(), shape.ravel()])
 
 
 def unpack(vector: np.ndarray, like: State) -> State:
-    """The state that ``pack`` turned into a vector.
-
-    Extrapolated covariances need not belong to the family, so they are projected as in an M step.
-    """
+    """The state that ``pack`` turned into a vector. Extrapolated covariances need not belong to the
+    family, so they are projected as in an M step."""
     n, (k, d), family = len(like.weights), like.means.shape, like.family
     weights = np.exp(vector[:n] - vector[:n].max())
     shape = vector[n + k * d :]
-    m = 1 if families.has_one_covariance(family) else k
-    if families.kind_of(family) == "full":
+    m = 1 if has_one_covariance(family) else k
+    if kind_of(family) == "full":
         covariances = distances.from_cholesky_coordinates(shape.reshape(m, -1), d)
     else:
         covariances = np.exp(2.0 * np.clip(shape, -300.0, 300.0))
@@ -359,7 +533,7 @@ def unpack(vector: np.ndarray, like: State) -> State:
     return like._replace(
         weights=weights / weights.sum(),
         means=vector[n : n + k * d].reshape(k, d),
-        covariances=families.covariances(
+        covariances=fitted_covariances(
             family, scatter, mass, like.covariances, like.floor, INNER_STEPS
         ),
     )
@@ -367,10 +541,9 @@ def unpack(vector: np.ndarray, like: State) -> State:
 
 class Whole:
     """Whole runs in one native loop, for few features in one block, with the same steps,
-    extrapolation and tolerance as ``engine.component.Likelihood``.
-
-    Quadratic features ``Z`` (q, n) of the kind of a family, weights (n,), a prior or None, and
-    linked rows or None, whose weights are zero."""
+    extrapolation and tolerance as ``engine.component.Likelihood``. Quadratic features ``Z`` (q, n)
+    of the kind of a family, weights (n,), a prior or None, and linked rows or None, of weight
+    zero."""
 
     def __init__(
         self,
@@ -412,8 +585,8 @@ class Whole:
                 self.weights,
                 d,
                 shape,
-                families.letters(family),
-                families.turns(d),
+                letters(family),
+                turns(d),
                 state.floor,
                 noise,
                 belief,
@@ -453,73 +626,6 @@ class Start(NamedTuple):
     frozen: tuple[str, ...] = ()
 
 
-def read_start(init: Any) -> Start | None:
-    """The start given by the user, or None; frozen parameters must have values."""
-    if init is None:
-        return None
-    if not isinstance(init, (Start, Mapping)):
-        raise TypeError(
-            "init must be Start(weights=, means=, covariances=, frozen=) or a dict of these, got "
-            f"{init!r}"
-        )
-    given = Start(**init) if isinstance(init, Mapping) else init
-    names = ("weights", "means", "covariances")
-    if not isinstance(given.frozen, (tuple, list, set, frozenset)) or any(
-        not isinstance(name, str) or name not in names for name in given.frozen
-    ):
-        raise ValueError(
-            f"init.frozen must be a tuple of names out of {', '.join(map(repr, names))}, got "
-            f"{given.frozen!r}"
-        )
-    for name in given.frozen:
-        if getattr(given, name) is None:
-            raise ValueError(
-                f"init.frozen={given.frozen!r} needs init.{name}: give the {name} to keep"
-            )
-    return None if all(value is None for value in given[:3]) else given
-
-
-def check_start(given: Start, covariance_type: str, k: int, d: int, *, noise: bool) -> Start:
-    """Starting values as finite arrays of the right shapes; weights sum to one."""
-    weights = _check_initial(given.weights, "init.weights", (k + noise,))
-    if weights is not None:
-        if weights.min() < 0 or weights.sum() <= 0:
-            raise ValueError(f"init.weights must be nonnegative with a positive sum, got {weights}")
-        weights = weights / weights.sum()
-    means = _check_initial(given.means, "init.means", (k, d))
-    shapes: dict[str, tuple[int, ...]] = {"tied": (d, d), "diag": (k, d), "spherical": (k,)}
-    shape = shapes.get(covariance_type, (k, d, d))
-    covariances = _check_initial(given.covariances, "init.covariances", shape)
-    if covariances is not None:
-        if covariance_type not in ("diag", "spherical"):
-            covariances = positive_definite(covariances, "init.covariances")
-        elif covariances.min() <= 0:
-            raise ValueError(
-                f"init.covariances must be positive, got {covariances.min():g}: give variances"
-            )
-    return Start(weights, means, covariances, tuple(given.frozen))
-
-
-def _check_initial(value: object, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
-    """A given starting parameter as a finite float64 array of this shape."""
-    if value is None:
-        return None
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} must be an array of numbers of shape {shape}, got {value!r}"
-        ) from error
-    if array.shape != shape:
-        raise ValueError(f"{name} must be an array of shape {shape}, got shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise ValueError(
-            f"{name} must be finite, but holds {'NaN' if np.isnan(array).any() else 'infinity'}: "
-            "give a number in its place"
-        )
-    return array
-
-
 class Measured(NamedTuple):
     """Coordinates of the data, their number of objects, and whether values are missing."""
 
@@ -531,7 +637,7 @@ class Measured(NamedTuple):
         """Coordinates used by the family; with missing values, features are not mixed."""
         if family in AFFINE and not self.missing:
             return self.coordinates
-        if family in AFFINE or families.kind_of(family) == "diag":
+        if family in AFFINE or kind_of(family) == "diag":
             return self.coordinates.unmixed()
         return self.coordinates.isotropic()
 
@@ -553,10 +659,8 @@ _NOTHING = Start()
 
 @dataclass(frozen=True, eq=False)
 class Gaussian(Component):
-    """Normal clusters whose covariances belong to one family.
-
-    ``noise`` is the starting share of a uniform component, ``box`` (d,) its log density along every
-    feature of the unmixed coordinates."""
+    """Normal clusters whose covariances belong to one family. ``noise`` is the starting share of a
+    uniform component, ``box`` (d,) its log density along every unmixed feature."""
 
     n_clusters: int
     covariance_type: str
@@ -572,12 +676,12 @@ class Gaussian(Component):
     @cached_property
     def family(self) -> str:
         """One of the fourteen families."""
-        return families.family_of(self.covariance_type)
+        return family_of(self.covariance_type)
 
     @property
     def kind(self) -> str:
         """Form of scatter that the family needs."""
-        return families.kind_of(self.family)
+        return kind_of(self.family)
 
     @cached_property
     def coordinates(self) -> Coordinates:
@@ -602,7 +706,7 @@ class Gaussian(Component):
         return self.family in ("EEE", "VVI", "VVV")
 
     def within(self, other: Component) -> bool:
-        return isinstance(other, Gaussian) and families.lies_within(self.family, other.family)
+        return isinstance(other, Gaussian) and lies_within(self.family, other.family)
 
     @cached_property
     def prior(self) -> Prior | None:
@@ -679,7 +783,7 @@ class Gaussian(Component):
         # The mean scatter replaces a previous solution; EM refines iterative families.
         before = part * scatter + (1.0 - part) * pooled
         scatter = before * spread(mass, scatter)
-        covariances = families.covariances(self.family, scatter, mass, before, self.floor, 1)
+        covariances = fitted_covariances(self.family, scatter, mass, before, self.floor, 1)
         box = None
         if self.noise is not None:
             noise = np.full((s, 1), self.noise)
@@ -707,7 +811,7 @@ class Gaussian(Component):
             if "covariances" not in frozen:
                 mass = np.full(len(inner), 1.0 / len(inner))
                 scatter = inner * spread(mass, inner)
-                inner = families.covariances(self.family, scatter, mass, None, self.floor)
+                inner = fitted_covariances(self.family, scatter, mass, None, self.floor)
             state = state._replace(covariances=inner)
         return state
 
@@ -718,9 +822,7 @@ class Gaussian(Component):
             return covariances * scale * scale
         M = self.coordinates.inner_matrix()
         inner = M.T @ covariances @ M
-        return families.reduced(
-            np.broadcast_to(inner, (self.n_clusters, *inner.shape[-2:])), self.family
-        )
+        return reduced(np.broadcast_to(inner, (self.n_clusters, *inner.shape[-2:])), self.family)
 
     def _own_scale(self) -> Any:
         """Units of the coordinates: one for every feature, or one for all."""
@@ -806,7 +908,7 @@ class Gaussian(Component):
 
     def n_parameters(self) -> int:
         noise = self.noise is not None
-        return families.n_parameters(self.family, self.n_clusters, self.n_features, noise)
+        return n_parameters(self.family, self.n_clusters, self.n_features, noise)
 
     @cached_property
     def _needed(self) -> float:
@@ -838,7 +940,7 @@ class Gaussian(Component):
     def _flat(self, state: State) -> np.ndarray:
         """Mask (k,) of components that are flat in a direction in which the data vary."""
         k, flat_data = len(state.means), self.coordinates.thinnest <= 100.0 * state.floor
-        if flat_data or families.has_one_covariance(self.family):
+        if flat_data or has_one_covariance(self.family):
             return np.zeros(k, dtype=bool)
         if not np.isfinite(state.covariances).all():  # all components are degenerate
             return np.ones(k, dtype=bool)
@@ -866,10 +968,10 @@ class Gaussian(Component):
         if self.apart or self.prior is not None:
             return 0.0
         counts, scale = state.weights[: self.n_clusters] * count, self._prior_scale()
-        one = families.has_one_covariance(self.family)
+        one = has_one_covariance(self.family)
         counts = counts.sum(keepdims=True) if one else counts
         if (variances := self._variances(state)) is not None:
-            own = families.reduced(scale[None], self.family).reshape(1, -1)
+            own = reduced(scale[None], self.family).reshape(1, -1)
             wider = own / variances[: len(counts)]
         else:
             factor = np.linalg.inv(cholesky(state.covariances[: len(counts)], state.floor))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..array.types import ArrayLike, Weights
+from ..array.validation import check_array
 from ..conjugate.normal import LOG_2PI
 from ..numerics import distances
 from ..numerics.missing import Independent, Marginal, Patterns
@@ -35,9 +36,8 @@ def marginals(X: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> list
 def expected_sums(
     X: np.ndarray, parts: list[Any], R: np.ndarray, spread: np.ndarray | None = None
 ) -> np.ndarray:
-    """Expected sums (k, q) of z(x) with weights ``R`` (k, b), noise last.
-
-    ``spread`` (k, b) are separate weights for the missing part of a row."""
+    """Expected sums (k, q) of z(x) with weights ``R`` (k, b), noise last. ``spread`` (k, b) are
+    separate weights for the missing part of a row."""
     found = np.zeros((len(R), 0))
     for j, part in enumerate(parts):
         first, second = part.moments(X, R[j], None if spread is None else spread[j])
@@ -53,8 +53,8 @@ def with_errors(
     X: np.ndarray, errors: np.ndarray, weights: np.ndarray, means: np.ndarray, spreads: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
     """Posterior probabilities (k, b) and log-densities (b,) of objects with errors, and for every
-    component, of covariance ``spreads`` (k, d, d), Sigma_j T^-1 (x - mu_j) (b, d) and Sigma_j T^-1
-    (b, d, d)."""
+    component, of covariance ``spreads``, Sigma_j T^-1 (x - mu_j) (b, d) and Sigma_j T^-1 (b, d,
+    d)."""
     d = X.shape[1]
     L, gains = np.empty((len(means), len(X))), []
     shares = np.log(np.maximum(weights, np.finfo(float).tiny))
@@ -92,23 +92,7 @@ def check_errors(value: ArrayLike, X: Any, d: int) -> np.ndarray:
     """Error covariances (n, d, d) of the rows of ``X``, from variances (n, d) or covariances."""
     if not isinstance(X, np.ndarray) or np.isnan(X).any():
         raise ValueError("measurement_error needs X as a NumPy array without missing values")
-    n = len(X)
-    try:
-        errors = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"measurement_error must be an array of shape ({n}, {d}), variances, or ({n}, {d}, "
-            f"{d}), covariances; got {value!r}"
-        ) from error
-    if errors.shape not in ((n, d), (n, d, d)):
-        raise ValueError(
-            f"measurement_error must have shape ({n}, {d}), variances, or ({n}, {d}, {d}), "
-            f"covariances; got shape {errors.shape}"
-        )
-    if not np.isfinite(errors).all():
-        raise ValueError(
-            "measurement_error must be finite: leave out objects whose error is not known"
-        )
+    errors = check_array(value, "measurement_error", (len(X), d), (len(X), d, d))
     if errors.ndim == 2:
         errors = errors[:, :, None] * np.eye(d)
     largest = np.abs(errors).max(initial=0.0)

@@ -112,13 +112,9 @@ class ConjugatePair(ABC):
             drawn = np.asarray(self.distribution.rvs(size=shape, random_state=rng))
         return np.minimum(drawn, np.finfo(np.float64).max)[()]  # clipped to the largest float
 
-    def _log_normalizer(self) -> Any:
-        """log Z of the prior."""
-        raise NotImplementedError
-
+    @abstractmethod
     def _log_ratio(self, statistics: Any) -> Any:
         """Log marginal likelihood without its parameter-free factor."""
-        return self.update(statistics)._log_normalizer() - self._log_normalizer()
 
     @abstractmethod
     def _log_base(self, data: np.ndarray, weight: np.ndarray) -> Any:

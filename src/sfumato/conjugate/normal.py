@@ -4,6 +4,7 @@ mean and covariance.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -69,6 +70,13 @@ def normal_wishart_log_normalizer(kappa: Any, df: Any, scale: np.ndarray) -> Any
 
 class _Normal(ConjugatePair):
     """Normal data (..., n), or vectors (..., n, d)."""
+
+    _log_normalizer: Callable[
+        ..., Any
+    ]  # log Z of a prior whose ratios give the marginal likelihood
+
+    def _log_ratio(self, statistics: Any) -> Any:
+        return self.update(statistics)._log_normalizer() - self._log_normalizer()
 
     def _summarize(self, data: np.ndarray, weight: Any) -> Moments:
         return moments(data, weight, vectors=self._observation == 1)

@@ -198,7 +198,7 @@ def observed_only(fit: _Fit) -> _Fit:
 
 def refuse_spread(estimator: Estimator, X: object) -> None:
     """Refuse a dask array if the estimator needs all objects in memory."""
-    if reader(X) is None or estimator._streams():
+    if reader(X) is None or estimator._streams:
         return
     raise TypeError(
         f"{type(estimator).__name__} with these parameters does not read dask arrays: pass "

@@ -1,11 +1,11 @@
 """Base class of models of features whose statistics add up over row blocks."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..array.docs import documented
 from ..array.rows import Rows, one_blas_thread
 from ..array.types import Array, ArrayLike
 from ..array.validation import as_generator, check_n_clusters, check_weights
@@ -22,24 +22,18 @@ class InductiveClusterer(Clusterer):
     NamedTuple with an entry ``objective``; ``_pack`` and ``_unpack`` accelerate it.
     """
 
+    _sparse = _streams = True
     _larger = False  # whether the objective is maximised
     _relative = True  # whether ``tol`` is relative to the objective or per unit of weight
     _screen: int | None = None  # size of the sample on which the starts are compared; None for all
-
-    def _streams(self) -> bool:
-        return True
 
     @abstractmethod
     def _start(self, rows: Rows, rng: np.random.Generator) -> Any:
         """The first state."""
 
-    def _summarize(self, block: np.ndarray, weights: Any, state: State) -> Any:
-        """Statistics of a block of rows at a state; not needed by models with a ``_run``."""
-        raise NotImplementedError
-
-    def _update(self, stats: Any, state: State) -> Any:
-        """The next state."""
-        raise NotImplementedError
+    # Statistics of a block (rows, weights, state), and the next state, unless there is a ``_run``.
+    _summarize: Callable[..., Any]
+    _update: Callable[..., Any]
 
     @abstractmethod
     def _assign(self, block: Array, state: State) -> Any:
@@ -93,7 +87,6 @@ class InductiveClusterer(Clusterer):
         -------
         self
         """
-        self._forget()
         several = isinstance(self.n_clusters, str) or np.ndim(self.n_clusters)
         if several and hasattr(self, "_fit_automatic"):
             return self._fit_automatic(X, sample_weight)
@@ -167,13 +160,8 @@ class InductiveClusterer(Clusterer):
         X = check_features(self, X, reset=False)
         return self._rows(X, check_weights(sample_weight, X)), self._ready(self._state)
 
-    @documented
-    def predict_proba(self, X: Array, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects; missing values are treated as in the fit.
-
-        %(new_objects)s
-        """
-        return self._new_at(self._memberships(*self._new(X)), n_clusters, X)
+    def _placed(self, X: Any) -> Any:
+        return self._memberships(*self._new(X))
 
     def score(
         self, X: Array, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -183,11 +171,6 @@ class InductiveClusterer(Clusterer):
         total = weight_of(rows)
         value = float(self._outer(self._objective(rows, ready), total)) / total
         return value if self._larger else -value
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 class Batches(NamedTuple):

@@ -56,6 +56,10 @@ class Clusterer(
     # Who has a criterion for ``n_clusters``: "auto": the model; "never": choose_n_clusters;
     # "given": nobody, a number must be given; "always": the model infers the number
     chooses_n_clusters: ClassVar[str] = "never"
+    # What ``fit`` reads: sparse arrays, missing values, dask arrays (blocks stay on the workers)
+    _sparse: Any = False
+    _missing: Any = False
+    _streams: Any = False
     _evidence_: Any  # kept from the start of a fit until memberships are published
     notes_: tuple[str, ...]  # the texts of all warnings of the last fit, shown or not
 
@@ -79,9 +83,22 @@ class Clusterer(
     def fit(self, X: Any, y: ArrayLike | None = None) -> Any:
         """Learn memberships."""
 
-    @abstractmethod
+    @documented
     def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects."""
+        """Memberships of new objects, each placed separately.
+
+        In place of features, models with ``similarity="precomputed"`` are given similarities
+        (n_new, n) to the fitted objects, and a consensus with ``ensemble="precomputed"`` labels by
+        the same partitions or membership matrices. Of these, objects like no other get equal ones.
+
+        %(new_objects)s
+        """
+        self._check_fitted()
+        return self._new_at(self._placed(X), n_clusters, X)
+
+    @abstractmethod
+    def _placed(self, X: Any) -> Any:
+        """Memberships of new objects at the level of the fit."""
 
     def fit_predict(
         self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any
@@ -110,13 +127,15 @@ class Clusterer(
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "memberships_")
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse, tags.input_tags.allow_nan = self._sparse, self._missing
+        tags.target_tags.required = self.needs_classes
+        return tags
+
     @property
     def _n_features_out(self) -> int:
         return self.memberships_.shape[1]
-
-    def _streams(self) -> bool:
-        """Whether the data may be a dask array, whose blocks stay on the workers."""
-        return False
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)
@@ -265,8 +284,12 @@ def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(fit)
     def fitted(self: Any, *args: Any, **kwargs: Any) -> Any:
         with noted(self) as said:
-            self.__dict__.pop("notes_", None)
-            answer = fit(self, *args, **kwargs)
+            self._forget()
+            try:
+                answer = fit(self, *args, **kwargs)
+            except (ValueError, TypeError):
+                self._forget()
+                raise
             # A fit that took over a fitted copy already has the warnings of the copy.
             self.notes_ = tuple(dict.fromkeys([*getattr(self, "notes_", ()), *said]))
             self._warn_of_empty_clusters()

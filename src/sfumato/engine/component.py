@@ -37,6 +37,7 @@ class Component(ABC):
     n_clusters: int
     missing: bool = True  # whether rows may miss values
     pack: Callable[[Any], np.ndarray] | None = None
+    unpack: Callable[[np.ndarray, Any], Any] | None = None  # turns a vector into a state again
 
     @property
     @abstractmethod
@@ -115,10 +116,6 @@ class Component(ABC):
     def uncounted(self, state: State) -> float:
         """Part of the objective that is ignored when maxima are compared."""
         return 0.0
-
-    def unpack(self, vector: np.ndarray, like: State) -> Any:
-        """The state that ``pack`` turned into a vector."""
-        raise NotImplementedError
 
     def whole(self, rows: Rows, linked: LinkedRows | None) -> Any:
         """A native runner of whole runs on these rows, some of them linked, or None."""

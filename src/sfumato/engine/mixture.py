@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ..array.arrays import to_numpy
-from ..array.docs import documented
 from ..array.rows import Rows, has_missing, one_blas_thread
 from ..array.types import Array, ArrayLike, Weights
 from ..array.validation import (
@@ -46,14 +45,12 @@ class Mixture(Constrained):
     """Mixtures fitted by maximum likelihood, or maximum a posteriori."""
 
     chooses_n_clusters = "auto"
+    _sparse = _missing = _streams = True
     _component: Component
     _state: Any
     _dtype: Any
     _classes: np.ndarray | None  # integer labels of clusters that the user named
     _in_batches = False  # whether features that are constant so far may vary in later batches
-
-    def _streams(self) -> bool:
-        return True
 
     @abstractmethod
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
@@ -103,7 +100,6 @@ class Mixture(Constrained):
     ) -> Any:
         """Fit. With ``in_batches``, features that are constant here may vary in later batches."""
         self._in_batches = in_batches
-        self._forget()
         self._check_parameters()
         self._check_memory(X)
         X = self._read(X, reset=True)
@@ -218,16 +214,9 @@ class Mixture(Constrained):
         """Memberships of checked rows (``which`` 0), or their log-densities in data units (1)."""
         return posterior(X, self._component, self._state, which)
 
-    @documented
-    def predict_proba(self, X: Array, *, n_clusters: int | None = None) -> Any:
-        """Posterior probabilities of new objects; missing values are integrated out.
-
-        %(new_objects)s
-        """
-        self._check_fitted()
+    def _placed(self, X: Any) -> Any:
         checked = self._read(X, reset=False)
-        U = _as(self._posterior(checked, 0), _floating(checked))
-        return self._new_at(U, n_clusters, X)
+        return _as(self._posterior(checked, 0), _floating(checked))
 
     def score_samples(self, X: Array) -> Any:
         """Log density (n,) of every row of ``X`` (n, p), or of its observed values."""
@@ -357,11 +346,6 @@ class Mixture(Constrained):
         self._publish(_as(U, self._dtype), Run(self._state, value, np.array([value]), 1, True))
         self._publish_parameters()
         self.history_, self.n_iter_ = np.append(past, value), n_iter + 1
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.sparse = True
-        return tags
 
 
 def posterior(X: Array, component: Component, state: State, which: int, *columns: Any) -> Any:

@@ -14,7 +14,13 @@ from sklearn.utils.validation import _check_feature_names
 from ..array.arrays import is_numpy, reader
 from ..array.docs import documented
 from ..array.types import ArrayLike, Similarity
-from ..array.validation import InputSize, check_n_clusters, check_weights, refuse_underflow
+from ..array.validation import (
+    InputSize,
+    check_n_clusters,
+    check_number,
+    check_weights,
+    refuse_underflow,
+)
 from ..data.constraints import Known
 from ..data.features import check_features, empty_rows
 from ..data.matrices import check_rows, check_similarity
@@ -46,6 +52,7 @@ class SimilarityClusterer(Clusterer):
     features, by name or by a function ``f(X, Y=None)`` of new objects X and known objects Y.
     """
 
+    _sparse = True
     _any_library = True  # arrays of every library that follows the array API standard
 
     similarity: Any
@@ -91,7 +98,6 @@ class SimilarityClusterer(Clusterer):
         -------
         self
         """
-        self._forget()
         if not isinstance(self.n_clusters, Integral):
             if pair_weight is not None:
                 raise ValueError(f"n_clusters={self.n_clusters!r} takes no pair_weight: give one")
@@ -103,6 +109,10 @@ class SimilarityClusterer(Clusterer):
         self._fit(evidence, known, X)
         publish_kept(self, known)
         return self
+
+    def _check_parameters(self) -> None:
+        self._check_loop_parameters()
+        check_number(self.n_clusters, "n_clusters", low=1, integer=True)
 
     @abstractmethod
     def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
@@ -148,10 +158,6 @@ class SimilarityClusterer(Clusterer):
         self._group, self._columns = group, columns
         evidence = self._linked(evidence, known)
         return evidence if known.component is None else self._join(evidence, known)
-
-    @abstractmethod
-    def _check_parameters(self) -> None:
-        """Check the parameters that ``__init__`` stored."""
 
     def _linked(self, evidence: Evidence, known: Known) -> Evidence:
         """The cluster kernel of a graph with links as edges, if a cluster kernel is used."""
@@ -251,25 +257,8 @@ class SimilarityClusterer(Clusterer):
     def _place(self, rows: Any) -> Any:
         """Memberships of new objects from their similarities (n_new, g) to the objects."""
 
-    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects, each placed separately by its similarities to the fitted
-        ones.
-
-        Parameters
-        ----------
-        X : array or operator
-            Features of shape (n_new, p), or similarities (n_new, n) to the fitted objects if
-            ``similarity="precomputed"``.
-        n_clusters : int, optional
-            Memberships at another level, a number in ``levels_``.
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
-            Uniform for an object without any similarity.
-        """
-        self._check_fitted()
-        return self._new_at(self._place(self._new_similarities(X)), n_clusters, X)
+    def _placed(self, X: Any) -> Any:
+        return self._place(self._new_similarities(X))
 
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -379,9 +368,11 @@ class SimilarityClusterer(Clusterer):
             f"similarity must be a function or one of {names}, got {self.similarity!r}"
         )
 
+    @property
+    def _missing(self) -> bool:
+        return self._is("knn", "cluster-kernel", "precomputed")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._square()
-        tags.input_tags.allow_nan = self._is("knn", "cluster-kernel", "precomputed")
-        tags.input_tags.sparse = True
         return tags

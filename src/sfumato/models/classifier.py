@@ -57,7 +57,6 @@ class _DensityMixture(GaussianMixture):
 
 
 def _refuse_unknown(labels: np.ndarray) -> None:
-    """Refuse missing classes: NaN, None, and -1 if there are at least two other classes."""
     missing = np.array([value is None or value != value for value in labels.tolist()], dtype=bool)
     sign = "NaN or None"
     if labels.dtype.kind in "if" and not missing.any():

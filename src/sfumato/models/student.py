@@ -11,12 +11,12 @@ from ..array.docs import documented
 from ..array.rows import Rows, has_missing
 from ..array.types import RandomState
 from ..array.validation import check_choice, check_number
+from ..components import gaussian as families
 from ..components.gaussian import Measured, matrices
 from ..components.student import Student
 from ..engine.component import Component
 from ..engine.mixture import Mixture
 from ..engine.search import Objects, Plan
-from ..numerics import families
 from ..numerics.distances import measure
 from ..numerics.seeding import feature_sample
 from ..selection.automatic import AutomaticMixture

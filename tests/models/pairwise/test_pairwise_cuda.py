@@ -12,12 +12,12 @@ from sklearn.base import clone
 
 from sfumato import PairwiseProbabilisticClustering
 from sfumato.components import gaussian
+from sfumato.components.gaussian import family_of
 from sfumato.models.fuzzy import kernel as fuzzy
 from sfumato.models.pairwise import cuda
 from sfumato.models.pairwise import kernel as pairwise
 from sfumato.models.pairwise import kernel as panels
 from sfumato.numerics import distances, simplex
-from sfumato.numerics.families import family_of
 
 
 def similarity(rng, n):

@@ -37,6 +37,14 @@ def evidence(W):
     }
 
 
+def test_a_part_of_a_similarity_is_that_of_its_rows_and_columns():
+    W, rows = similarity(np.random.default_rng(0), 6), np.array([4, 1, 3])
+    strict = pytest.importorskip("array_api_strict").asarray(W)
+    for given in (W, strict):
+        part = kernel.Explicit(given).part(rows).W
+        np.testing.assert_array_equal(np.asarray(part), W[np.ix_(rows, rows)])
+
+
 @pytest.mark.parametrize("exclude", [False, True])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "factor", "sparse factor"])
 def test_a_sweep_reports_the_objective_of_its_memberships(rng, kind, exclude):

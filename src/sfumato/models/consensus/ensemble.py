@@ -99,6 +99,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     (3, 10)
     """
 
+    _streams = False
     labelings_: np.ndarray
 
     def __init__(
@@ -175,9 +176,6 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if isinstance(self.algorithms, (list, tuple)) and not self.algorithms:
             raise ValueError("algorithms must name at least one clusterer, got an empty list")
 
-    def _streams(self) -> bool:
-        return False
-
     def _check_memory(self, X: ArrayLike) -> None:
         size = InputSize.of(X)
         if size is None:
@@ -207,7 +205,6 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return [(*job, int(seed)) for job, seed in zip(jobs, seeds, strict=True)]
 
     def _run(self, function: Any, arguments: list[tuple[Any, ...]]) -> Any:
-        """Results in order, from threads that use one core each."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             for done, result in enumerate(in_threads(function, arguments, None), 1):
@@ -226,9 +223,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def fit_transform(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> np.ndarray:
-        """Make the partitions and return them, (n, m).
-
-        -1 means that a partition did not see an object."""
+        """Make the partitions and return them, (n, m). -1 for an object that one did not see."""
         return self.fit(X, y, sample_weight=sample_weight).labelings_
 
     def transform(self, X: Array) -> np.ndarray:
@@ -270,8 +265,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
 
 class Member(NamedTuple):
-    """Rule that labels new objects: centers, an estimator, or (with neither) the nearest seen
-    object."""
+    """Rule that labels new objects: centers, an estimator, or (neither) the nearest object."""
 
     n_clusters: int = 1
     centers: np.ndarray | None = None
@@ -280,8 +274,7 @@ class Member(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Settings shared by all partitions; ``near`` (n, m) are the nearest neighbours of every
-    object."""
+    """Settings shared by all partitions; ``near`` (n, m) are neighbours of each object."""
 
     n_clusters: tuple[int, int]
     subsample: float
@@ -433,7 +426,6 @@ def fit_weighted(model: Estimator, X: Array, weights: Weights) -> np.ndarray:
 
 def _split(labels: np.ndarray, sample: np.ndarray, near: np.ndarray | None) -> np.ndarray:
     """Labels of a sample with clusters split where links between near objects do not connect them.
-
     ``near`` (n, m) are the nearest neighbours of all objects; None keeps clusters whole."""
     if near is None:
         return labels
@@ -443,7 +435,6 @@ def _split(labels: np.ndarray, sample: np.ndarray, near: np.ndarray | None) -> n
 
 
 def _means(X: Any, labels: np.ndarray, weights: Weights = None) -> np.ndarray:
-    """Mean of every cluster, (k, p)."""
     own = (np.ones(len(labels)) if weights is None else weights).astype(X.dtype)
     members = sp.csc_array((own, labels, np.arange(len(labels) + 1)))
     sums = members @ X
@@ -487,7 +478,6 @@ def _nearest(X: Array, centers: Any) -> np.ndarray:
 
 
 def _near(X: Array, n_neighbors: int) -> np.ndarray:
-    """Nearest neighbours (n, m) of every object."""
     if X.shape[0] == 1:
         return np.empty((1, 0), dtype=np.intp)
     nearest = NearestNeighbors(n_neighbors=min(n_neighbors, X.shape[0] - 1)).fit(X)

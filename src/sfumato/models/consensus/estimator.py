@@ -63,7 +63,7 @@ class EvidenceAccumulation(CooccurrenceIntervals):
         of the neighbour graph for many objects with many features) and takes the one that the
         others agree with most; ``ClusteringEnsemble()`` if ``consensus`` is not
         ``"cluster-kernel"``. ``"precomputed"``: ``fit`` is given labelings (n, m), or a list of
-        membership matrices (n, k_b).
+        membership matrices (n, k_b), and ``predict_proba`` those of new objects.
     consensus : str or estimator
         ``"cluster-kernel"``: the pairwise model on the rank-k cluster kernel of the co-association.
         The others need labelings. ``"coassociation"``: the published model, squared loss over all
@@ -192,37 +192,37 @@ class EvidenceAccumulation(CooccurrenceIntervals):
             Pairs of rows that belong together (they share one row of memberships) or apart, with
             weights in a third column, as in ``PairwiseProbabilisticClustering``. They need
             ``consensus="cluster-kernel"`` and form all pairs of objects."""
-        self._forget()
         self._check_parameters()
         links = {"y": y, "must_link": must_link, "cannot_link": cannot_link}
         rng = as_generator(self.random_state)
         settings = Settings(self.n_init, self.max_iter, self.tol, int(rng.integers(2**31)))
-        if self._precomputed() and kinds.is_list_of_memberships(X):
+        several = isinstance(X, (list, tuple)) and len(X) > 0 and all(np.ndim(U) == 2 for U in X)
+        if several and self._precomputed():
             H, offsets, weights = kinds.check_given(X, partition_weight)
             self.n_features_in_ = len(offsets) - 1
-            mass = object_weights(sample_weight, H)
-            self._fit_soft(H, offsets, weights, mass, settings, rng)
+            made: Any = partial(kinds.GivenEvidence, H, offsets, weights)
+            self._fit_soft(H, made, object_weights(sample_weight, H), settings, rng)
         elif self._takes_soft_evidence():
             self._check_memory(X)
             X = check_observed(self, X, reset=True)
-            ensemble: Any = self.ensemble
+            ensemble: Any = None if self.ensemble is None else clone(self.ensemble)
             weights = kinds.check_member_weights(partition_weight, ensemble)
+            made = partial(kinds.FeatureEvidence, X, ensemble, weights)
             mass = without_empty(X, object_weights(sample_weight, X))
-            self._fit_soft(X, None, weights, mass, settings, rng)
+            self._fit_soft(X, made, mass, settings, rng)
         else:
             self._check_memory(X)
-            self._fit_hard(X, partition_weight, sample_weight, settings, rng)
-        try:
+            self._fit_hard(X, (partition_weight, sample_weight), settings, rng)
+        self._linked = None
+        if any(part is not None for part in links.values()):
             self._linked = fit_linked(self, X, links, settings, sample_weight)
-        except (ValueError, TypeError):
-            self._forget()
-            raise
         if self._linked is not None:
             model = self._linked.model
             self._publish(model.memberships_.astype(self._dtype, copy=False), run_of(model))
         return self
 
-    def _streams(self) -> bool:
+    @property
+    def _streams(self) -> bool:  # type: ignore[override]
         return self._takes_soft_evidence()
 
     def _takes_soft_evidence(self) -> bool:
@@ -231,32 +231,18 @@ class EvidenceAccumulation(CooccurrenceIntervals):
         kernel = isinstance(self.consensus, str) and self.consensus == "cluster-kernel"
         return self.ensemble is None and kernel
 
-    def _fit_soft(
-        self,
-        X: np.ndarray,
-        offsets: np.ndarray | None,
-        weights: Weights,
-        mass: Weights,
-        settings: Settings,
-        rng: np.random.Generator,
-    ) -> None:
-        self._dtype = np.dtype(str(X.dtype).rpartition(".")[2])
+    def _fit_soft(self, X: Any, made: Any, mass: Weights, settings: Settings, rng: Any) -> None:
+        self._dtype, k = np.dtype(str(X.dtype).rpartition(".")[2]), self.n_clusters
         # Products of few objects are so small that more threads of BLAS double the time of a fit.
         with one_blas_thread() if X.shape[0] <= 5000 else nullcontext():
-            k = self.n_clusters
             if not self._searches():
                 check_n_clusters(k, X.shape[0])
-            if offsets is not None:
-                evidence: Any = kinds.GivenEvidence(X, offsets, weights, mass, k, rng)
-            else:
-                ensemble = None if self.ensemble is None else clone(self.ensemble)
-                evidence = kinds.FeatureEvidence(X, ensemble, weights, mass, k, rng)
+            evidence = made(mass, k, rng)
             if self._searches():
                 k = self._number(X, evidence, mass)
             self._publish_soft(Rows(X), soft.fit_soft(evidence, k, settings, rng), mass)
 
     def _searches(self) -> bool:
-        """Whether the number of clusters must be found."""
         return not isinstance(self.n_clusters, Integral)
 
     def _number(self, X: np.ndarray, evidence: Any, mass: Weights) -> int:
@@ -307,16 +293,9 @@ class EvidenceAccumulation(CooccurrenceIntervals):
                 "memberships may cut a continuum"
             )
 
-    def _fit_hard(
-        self,
-        X: Any,
-        partition_weight: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        settings: Settings,
-        rng: np.random.Generator,
-    ) -> None:
+    def _fit_hard(self, X: Any, weights: tuple[Any, Any], settings: Settings, rng: Any) -> None:
         self._soft = None
-        C, self._dtype, objects = hard.accumulate(self, X, partition_weight, sample_weight, rng)
+        C, self._dtype, objects = hard.accumulate(self, X, *weights, rng)
         self._hard = hard.fit_hard(self, C, settings, objects)
         self.evidence_, self.coassociation_, solution = "labelings", C, self._hard.solution
         if hasattr(solution, "misfit"):
@@ -380,18 +359,6 @@ class EvidenceAccumulation(CooccurrenceIntervals):
 
     def _noise(self) -> float:
         return super()._noise() if self._soft is None else soft.noise_score(len(self.memberships_))
-
-    def predict_proba(self, X: ArrayLike, *, n_clusters: int | None = None) -> np.ndarray:
-        """Memberships of new objects, from their labels by the partitions.
-
-        Parameters
-        ----------
-        X : array of shape (n_new, p), or the evidence if ``ensemble="precomputed"``
-            Labels (n_new, m) by the same partitions, or a list of membership matrices (n_new, k_b).
-        n_clusters : int, optional
-            Memberships at another level, a number in ``levels_``."""
-        self._check_fitted()
-        return self._new_at(self._placed(X), n_clusters, X)
 
     def _placed(self, X: ArrayLike) -> np.ndarray:
         if self._linked is not None:
@@ -516,8 +483,10 @@ class EvidenceAccumulation(CooccurrenceIntervals):
     def _precomputed(self) -> bool:
         return isinstance(self.ensemble, str) and self.ensemble == "precomputed"
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not self._precomputed()
-        tags.input_tags.allow_nan = self._takes_soft_evidence()
-        return tags
+    @property
+    def _sparse(self) -> bool:  # type: ignore[override]
+        return not self._precomputed()
+
+    @property
+    def _missing(self) -> bool:  # type: ignore[override]
+        return self._takes_soft_evidence()

@@ -16,6 +16,7 @@ nearest fitted objects, with shares that decrease with the distance to zero and 
 
 from __future__ import annotations
 
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -56,8 +57,7 @@ GRAPH = Graph()
 
 
 class GraphColumns(NamedTuple):
-    """Communities ``labels`` (n, m) of objects with coordinates ``known`` = (x - shift) projection
-    (n, q)."""
+    """Communities ``labels`` (n, m) of objects at ``known`` = (x - shift) projection (n, q)."""
 
     shift: np.ndarray
     projection: np.ndarray
@@ -69,7 +69,9 @@ class GraphColumns(NamedTuple):
 
     def __call__(self, block: Any) -> sp.csr_array:
         """Columns (b, K), on the host."""
-        return self._shares(self._coordinates(block)) @ self._indicators()
+        columns = self.labels + self.offsets[:-1]
+        known = _rows(np.ones(columns.shape), columns, int(self.offsets[-1]))
+        return self._shares(self._coordinates(block)) @ known
 
     def _coordinates(self, block: Any) -> np.ndarray:
         if sp.issparse(block):
@@ -79,9 +81,7 @@ class GraphColumns(NamedTuple):
 
     def _shares(self, Y: np.ndarray) -> sp.csr_array:
         """Shares (b, n) of the fitted objects for each new one; a fitted object has only itself.
-
-        They are (R - d) / d with the distance R to the first object without a share (Franke and
-        Little)."""
+        They are (R - d) / d with the distance R to the first object without (Franke and Little)."""
         m = min(GRAPH.n_read + 1, len(self.known))
         index = NearestNeighbors(algorithm="brute").fit(self.known).kneighbors(Y, m)[1]
         # Distances from matrix products are not exactly zero for equal rows.
@@ -96,18 +96,11 @@ class GraphColumns(NamedTuple):
         S.eliminate_zeros()
         return S
 
-    def _indicators(self) -> sp.csr_array:
-        """Columns (n, K) of the fitted objects."""
-        columns = self.labels + self.offsets[:-1]
-        return _rows(np.ones(columns.shape), columns, int(self.offsets[-1]))
-
 
 def fit_graph(X: Any, rng: np.random.Generator, weights: Weights = None) -> GraphColumns | None:
     """Communities of the objects; None if values are missing or fewer than three objects differ.
-
     With more than ``GRAPH.exact`` objects, neighbours are found by faiss, or a sample is taken.
-    Equal rows are one object, which counts once as a neighbour and with its total weight in the
-    modularity."""
+    Equal rows are one neighbour, with their total weight in the modularity."""
     if has_missing(Rows(X)):
         return None
     approximate = find_spec("faiss") is not None
@@ -253,9 +246,8 @@ class MixtureColumns(NamedTuple):
 
 
 class CellColumns(NamedTuple):
-    """Indicators of the clusters of hard partitions, computed in the coordinates of ``axes``.
-
-    For missing values, every partition gets a different guess by a component of ``mixtures``."""
+    """Indicators of the clusters of hard partitions, computed in the coordinates of ``axes``. For
+    missing values, every partition gets a different guess by a component of ``mixtures``."""
 
     ensemble: ClusteringEnsemble
     axes: Axes
@@ -339,10 +331,12 @@ class FeatureEvidence:
         kinds: dict[str, Any] = {"mixtures": MixtureColumns(mixtures)}
         if self.alone or k == 1:
             return kinds
-        if (cells := self._cells()) is not None:
+        if (cells := self._cells) is not None:
             kinds["cells"] = CellColumns(cells, self.axes, mixtures)
-        if k is not None and (families := self._families(k)) is not None:
-            kinds["families"] = families
+        if k is not None and (found := family_mixtures(self.stock, k, self.family_seed)):
+            families = MixtureEnsemble(len(found))
+            families._keep(found, self.axes)
+            kinds["families"] = MixtureColumns(families)
         if k is None and self.points.shape[1] > 2:  # in the plane, cells see the same gaps
             graph = self._graph(max(1, -(-self.points.shape[0] // TUNING.compared)))
             kinds |= {} if graph is None else {"graph": graph}
@@ -350,19 +344,13 @@ class FeatureEvidence:
 
     def _graph(self, step: int) -> GraphColumns | None:
         """Communities of every ``step``-th object, if the features have similar ranges."""
-        if not _one_unit(self.points):
-            return None
+        if is_numpy(self.points):
+            spread = self.points.max(axis=0) - self.points.min(axis=0)
+            varies = spread[spread > 0]
+            if not (len(varies) and varies.max() <= UNEQUAL * np.median(varies)):
+                return None
         mass = None if self.mass is None else self.mass[::step]
         return fit_graph(self.points[::step], np.random.default_rng(self.graph_seed), mass)
-
-    def _families(self, k: int) -> MixtureColumns | None:
-        """Mixtures of about ``k`` components, if any could be fitted."""
-        found = family_mixtures(self.stock, k, self.family_seed)
-        if not found:
-            return None
-        families = MixtureEnsemble(len(found))
-        families._keep(found, self.axes)
-        return MixtureColumns(families)
 
     def _small_mixtures(self, k: int | None) -> MixtureEnsemble:
         """Mixtures with at least as many components as clusters, unless their number is given."""
@@ -375,23 +363,21 @@ class FeatureEvidence:
             self._made[low, high] = mixtures
         return self._made[low, high]  # type: ignore[no-any-return]
 
+    @cached_property
     def _cells(self) -> ClusteringEnsemble | None:
-        """Cells of complete objects with evenly spread neighbours; None if fewer than half are
-        complete."""
-        if "cells" not in self._made:
-            Y, missing = self.axes.seen(self.points)
-            order = by_radius(Y)
-            if missing is not None:
-                order = order[missing.pattern[order] < 0]
-            self._made["cells"] = None
-            if 2 * len(order) >= len(Y):
-                few = order[:: max(1, -(-len(order) // TUNING.most))]
-                own = None if self.mass is None else self.mass[few]
-                cells = ClusteringEnsemble(
-                    TUNING.n_cells, n_neighbors=TUNING.n_neighbors, random_state=self.cell_seed
-                )
-                self._made["cells"] = cells.fit(Y[few] @ self.axes.near, sample_weight=own)
-        return self._made["cells"]  # type: ignore[no-any-return]
+        """Cells of complete objects with evenly spread neighbours; None if most are not."""
+        Y, missing = self.axes.seen(self.points)
+        order = by_radius(Y)
+        if missing is not None:
+            order = order[missing.pattern[order] < 0]
+        if 2 * len(order) < len(Y):
+            return None
+        few = order[:: max(1, -(-len(order) // TUNING.most))]
+        own = None if self.mass is None else self.mass[few]
+        cells = ClusteringEnsemble(
+            TUNING.n_cells, n_neighbors=TUNING.n_neighbors, random_state=self.cell_seed
+        )
+        return cells.fit(Y[few] @ self.axes.near, sample_weight=own)
 
     def member_weights(self, kind: Any) -> np.ndarray | None:
         """Weights (K,) of the columns of successfully fitted members."""
@@ -400,30 +386,14 @@ class FeatureEvidence:
         return np.repeat(self.weights[kind.ensemble._fitted], np.diff(kind.offsets))
 
 
-def _one_unit(points: Any) -> bool:
-    """Whether all features have similar ranges."""
-    if not is_numpy(points):
-        return True
-    spread = points.max(axis=0) - points.min(axis=0)
-    varies = spread[spread > 0]
-    return bool(len(varies) and varies.max() <= UNEQUAL * np.median(varies))
-
-
 class GivenEvidence:
     """Given membership matrices (n, K), with the interface of ``FeatureEvidence``."""
 
     rows = None
 
-    def __init__(
-        self,
-        H: np.ndarray,
-        offsets: np.ndarray,
-        weights: Weights,
-        mass: Weights,
-        k: Any,
-        rng: np.random.Generator,
-    ) -> None:
+    def __init__(self, H: np.ndarray, offsets: np.ndarray, weights: Weights, *sample: Any) -> None:
         self.points, self.mass, self.offsets, self.weights = H, None, offsets, weights
+        mass, k, rng = sample
         if mass is not None:
             self.points, self.mass = distinct_sample(H, len(H), rng, mass, k)
 
@@ -434,11 +404,6 @@ class GivenEvidence:
     def member_weights(self, kind: Any) -> np.ndarray | None:
         """Weights (K,) of the columns."""
         return None if self.weights is None else np.repeat(self.weights, np.diff(self.offsets))
-
-
-def is_list_of_memberships(X: Any) -> bool:
-    """Whether the data are a list or tuple of matrices rather than a table of labels."""
-    return isinstance(X, (list, tuple)) and len(X) > 0 and all(np.ndim(each) == 2 for each in X)
 
 
 def check_given(

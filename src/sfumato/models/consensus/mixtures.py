@@ -47,6 +47,7 @@ from ...array.rows import Rows, in_threads, one_blas_thread
 from ...array.types import Array, ArrayLike, Estimator, Weights
 from ...array.validation import as_generator, check_number
 from ...array.warn import warn
+from ...components import gaussian as families
 from ...components.gaussian import Gaussian, Measured
 from ...data.features import check_observed, without_empty
 from ...engine import loop
@@ -54,7 +55,7 @@ from ...engine.component import Fit
 from ...engine.objects import distinct_sample, object_weights
 from ...engine.search import Objects, Plan, choose, fit_all
 from ...memberships import check_memberships
-from ...numerics import distances, families, seeding
+from ...numerics import distances, seeding
 from ...numerics.axes import Axes, by_radius, fit_axes
 from ...numerics.missing import Missing
 from .ensemble import Failure, fit_weighted, range_of, sound
@@ -66,10 +67,8 @@ GOLDEN = 0.6180339887498949
 
 
 class Tuning(NamedTuple):
-    """Constants of the consensus.
-
-    Those marked (c) were chosen on the sets of ``benchmarks/quality_sets.py`` that are marked so,
-    and checked on other draws of these sets and on other sets."""
+    """Constants of the consensus. Those marked (c) were chosen on the sets of
+    ``benchmarks/quality_sets.py`` that are marked so, and checked on other draws and sets."""
 
     # Mixtures: components of few objects must not collapse (c). More members change nothing.
     prior: float = 0.1  # weight of the whitened covariance
@@ -125,8 +124,8 @@ class Partial(NamedTuple):
         return cls(np.ascontiguousarray(Y[rows]), starts, spreads, own), rows
 
     def logits(self, rows: np.ndarray) -> np.ndarray:
-        """Log pi_j N (k, m) of the observed values, relative to the one Gaussian, plus its mean
-        log-density."""
+        """Log pi_j N (k, m) of the observed values, relative to the one Gaussian, whose mean is
+        added."""
         L = rows @ distances.features(np.ascontiguousarray(self.Y.T), "full")
         self.native(rows).correct(L)
         return L + 0.5 * (np.sum(self.Y**2, axis=1) - self.Y.shape[1])
@@ -185,10 +184,9 @@ class Mixtures(NamedTuple):
     def guesses(
         self, Y: np.ndarray, missing: Missing, n_guesses: int
     ) -> tuple[np.ndarray, Iterator[np.ndarray]]:
-        """Objects with missing values, and several guesses (m, d) of their coordinates.
-
-        Each guess is the expectation under one component, drawn by its posterior in one mixture;
-        mixtures are used in turn. Equal objects get equal guesses."""
+        """Objects with missing values, and several guesses (m, d) of their coordinates. Each guess
+        is the expectation under one component, drawn by its posterior in one mixture; mixtures are
+        used in turn. Equal objects get equal guesses."""
         partial, where = Partial.of(Y, missing, None)
 
         def guess(number: int) -> np.ndarray:
@@ -412,6 +410,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     (60, 5.0)
     """
 
+    _streams = True
     _any_library = True  # arrays of every library that follows the array API standard
 
     members_: Any
@@ -429,9 +428,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.n_members, self.n_clusters = n_members, n_clusters
         self.n_axes, self.max_objects = n_axes, max_objects
         self.members, self.random_state = members, random_state
-
-    def _streams(self) -> bool:
-        return True
 
     def fit(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
@@ -462,7 +458,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self
 
     def _fit_members(self, points: Array, rng: np.random.Generator, mass: Weights = None) -> None:
-        """Fit the given estimators."""
         check_members(self.members)
         n = points.shape[0]
         if more := sorted({type(each).__name__ for each in self.members if lowered(each, n)}):
@@ -473,7 +468,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.members_ = Members(self._sound(fitted))
 
     def _fit_stock(self, stock: Stock, axes: Axes, seeds: np.ndarray) -> None:
-        """Fit a mixture for each seed."""
         n = self._n_fitted(len(stock.Y))
         tasks = [(stock, n, self._range(n), int(seed)) for seed in seeds]
         results: list[Any] = []
@@ -520,7 +514,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return np.split(self.transform(X), self.members_.offsets[1:-1], axis=1)
 
     def _posteriors(self, block: Array) -> Any:
-        """Posteriors (K, b) of a block of objects."""
         if isinstance(self.members_, Members):
             here = is_numpy(block) or sp.issparse(block)
             columns = self.members_.columns(block if here else to_numpy(block)).T
@@ -543,7 +536,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 class Given(NamedTuple):
     """A fitted estimator of the user: its memberships, or indicators of its labels ``names``.
-
     Labels that are not in ``names``, such as -1 for noise, give a row of zeros (not seen)."""
 
     estimator: Estimator
@@ -604,9 +596,8 @@ def lowered(estimator: Estimator, n_objects: int) -> dict[str, int]:
 
 
 def fit_member(X: Array, estimator: Estimator, weights: Weights, seed: int) -> Any:
-    """A member fitted to objects (s, p), or a ``Failure``, so that the others continue.
-
-    Warnings of a member, for example about its number of clusters, do not concern the user."""
+    """A member fitted to objects (s, p), or a ``Failure``, so that the others continue. Warnings of
+    a member, for example about its number of clusters, do not concern the user."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

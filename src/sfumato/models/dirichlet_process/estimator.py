@@ -23,6 +23,7 @@ from ...array.validation import (
     reserve,
 )
 from ...array.warn import warn
+from ...components import conjugate as priors
 from ...conjugate import (
     BetaBinomial,
     DirichletMultinomial,
@@ -37,7 +38,6 @@ from ...engine.linked import LinkedRows, publish_kept
 from ...engine.mixture import GROWTH
 from ...numerics import seeding
 from ...numerics.distances import largest_first
-from . import components as priors
 from . import kernel, sampling
 from .kernel import Concentration
 
@@ -130,7 +130,7 @@ class DirichletProcessMixture(Constrained):
     """
 
     chooses_n_clusters = "always"
-    unit_free = True
+    unit_free = _sparse = True
     _posterior: kernel.Approximation | sampling.Posterior
 
     def __init__(
@@ -157,18 +157,13 @@ class DirichletProcessMixture(Constrained):
     def _learn(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, links: tuple[Any, Any]
     ) -> Any:
-        self._forget()
         prior = self._check_parameters()
         self._check_memory(X)
-        try:
-            X = check_features(self, X, reset=True, missing=True)
-            known = Known.of(*links, y, X, X.shape[0])
-            rows, component = self._prepare(X, sample_weight, prior, known)
-            # Clusters may be reordered during a fit, so known labels only join rows until its end.
-            linked = LinkedRows.of(known._replace(labels=None), X, rows.columns[0])
-        except (ValueError, TypeError):
-            self._forget()
-            raise
+        X = check_features(self, X, reset=True, missing=True)
+        known = Known.of(*links, y, X, X.shape[0])
+        rows, component = self._prepare(X, sample_weight, prior, known)
+        # Clusters may be reordered during a fit, so known labels only join rows until its end.
+        linked = LinkedRows.of(known._replace(labels=None), X, rows.columns[0])
         seeds = as_generator(self.random_state).integers(2**63, size=self.n_init)
         if self.inference == "gibbs":
             run = self._sample(component, rows, prior, seeds)
@@ -209,7 +204,6 @@ class DirichletProcessMixture(Constrained):
     def _prepare(
         self, X: Any, sample_weight: ArrayLike | None, prior: Concentration, known: Known
     ) -> tuple[Rows, Any]:
-        """Rows with weights, and the component with its prior."""
         self._refuse_missing(X)
         weights = check_weights(sample_weight, X)
         priors.check_copies(weights)
@@ -307,15 +301,10 @@ class DirichletProcessMixture(Constrained):
                 f"component must be one of {names} of sfumato.conjugate, or an object of it, got "
                 f"{self.component!r}"
             )
-        return priors.check_concentration(self.concentration)
+        return kernel.check_concentration(self.concentration)
 
-    @documented
-    def predict_proba(self, X: ArrayLike, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects by the posterior predictive.
-
-        %(new_objects)s"""
-        self._check_fitted()
-        return self._new_at(self._memberships(self._check_new(X)), n_clusters, X)
+    def _placed(self, X: Any) -> Any:
+        return self._memberships(self._check_new(X))
 
     def score_samples(self, X: ArrayLike) -> Any:
         """Log posterior predictive density (n_new,) of every row of ``X`` (n_new, p)."""
@@ -342,22 +331,22 @@ class DirichletProcessMixture(Constrained):
     def _kind(self) -> type:
         return self.component if isinstance(self.component, type) else type(self.component)
 
-    def _takes_missing(self) -> bool:
+    @property
+    def _missing(self) -> bool:  # type: ignore[override]
         kind = self._kind()
         correlated = kind is NormalInverseWishart and self.inference == "variational"
         return correlated or kind in (NormalInverseGamma, BetaBinomial)
 
     def _refuse_missing(self, X: Any) -> None:
-        """Refuse missing values that the component does not support, and name others that do."""
         kind = self._kind()
-        if kind in (NormalInverseGamma, BetaBinomial) or (self._takes_missing() and is_numpy(X)):
+        if kind in (NormalInverseGamma, BetaBinomial) or (self._missing and is_numpy(X)):
             return
         values = X.data if sp.issparse(X) else X
         if not bool(namespace(values).isnan(values).any()):
             return
         if kind is DirichletMultinomial:
             way = "a row of counts has no total then; drop those rows or fill them in"
-        elif self._takes_missing():
+        elif self._missing:
             way = "give X as a NumPy array, or set component=NormalInverseGamma"
         else:
             way = "set inference='variational', or component=NormalInverseGamma"
@@ -370,9 +359,3 @@ class DirichletProcessMixture(Constrained):
         """The evidence for the structure test: only measurements have densities, counts do not."""
         counts = self._kind() in (BetaBinomial, DirichletMultinomial)
         return (None, "") if counts else super()._structure_evidence(evidence)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self._takes_missing()
-        return tags

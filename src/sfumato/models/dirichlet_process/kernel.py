@@ -6,8 +6,8 @@
     bound = sum_i w_i log sum_k exp( E log pi_k + C(S_k) . z(x_i) ) - sum_k [ C(S_k) . S_k - E(S_k)
     ] - KL(sticks) - KL(alpha)
 
-with C and E as in ``components``. A step is exact coordinate ascent, so the bound never falls.
-Clusters are sorted by size, which is the best order of the sticks. ``best_merge`` finds pairs of
+with C and E as in ``components.conjugate``. A step is exact coordinate ascent, so the bound never
+falls. Clusters are sorted by size, the best order of the sticks. ``best_merge`` finds pairs of
 clusters whose union raises the bound.
 
 Starts are small groups of objects that are merged before the first pass. For hard groups, the log
@@ -32,6 +32,7 @@ from scipy.special import betaln, digamma, gammaln, xlogy, zeta
 from ...array.arrays import asarray_like, namespace, to_numpy
 from ...array.rows import Rows, add, has_missing
 from ...array.types import Array, Weights
+from ...array.validation import check_number
 from ...engine import loop
 from ...engine.base import weight_of
 from ...engine.component import Likelihood
@@ -41,19 +42,8 @@ from ...numerics.distances import softmax_columns
 
 
 class Tuning(NamedTuple):
-    """Constants of default priors and of the starts.
+    """Constants of the starts."""
 
-    If a prior lists several values, the first is the default; the likeliest of all is taken."""
-
-    kappa: float = 0.01  # weight of the prior mean, in objects
-    # Weights of the data's correlations in the expected shape of a cluster; 0 is spherical.
-    tied: tuple[float, ...] = (0.9, 0.0)
-    # Expected variances within a cluster, as shares of the variance of the data: a grid with a
-    # factor of about three between values.
-    spreads: tuple[float, ...] = (0.15, 0.05, 0.4, 0.015)
-    # Weight of the expected covariance beyond two, in objects per feature: a grid. On validation
-    # data, the chosen prior was never worse than the first alone.
-    strengths: tuple[int, ...] = (0, 1, 4)
     sample: int = 5_000  # objects among which starting centers are searched
     screen: int = 10_000  # objects on which starts compete
     cells: int = 20  # number of small groups in a start
@@ -212,9 +202,8 @@ def summarize(
 
 
 def opened(state: State) -> State:
-    """The clusters that objects may join: those in use, and one empty cluster.
-
-    The other empty clusters are equal to it, but later sticks make them less probable."""
+    """The clusters that objects may join: those in use, and one empty cluster. The other empty
+    clusters are equal to it, but later sticks make them less probable."""
     k = int(np.sum(state.counts > 1e-12 * state.counts.sum())) + 1
     kept = {name: getattr(state, name)[:k] for name in ("sums", "counts", "coefficients", "offset")}
     return state._replace(**kept)
@@ -407,7 +396,6 @@ class Ascent(NamedTuple):
         return update(self.component, sums, counts, current, self.prior)
 
     def _steps(self, state: State, max_iter: int) -> loop.Run:
-        """Coordinate ascent without merges."""
         process: Any = Process(self.component, self.prior, self.links is not None)
         rows, total = self.rows, weight_of(self.rows)
         if self.links is not None:
@@ -464,7 +452,6 @@ class Ascent(NamedTuple):
         return np.where([pair in apart for pair in pairs], np.inf, self.rows.sum(block)[0])
 
     def _apart(self, state: State) -> set[tuple[int, int]]:
-        """Pairs of clusters that links keep apart."""
         if self.links is None:
             return set()
         links = self.links.links
@@ -494,9 +481,8 @@ class Ascent(NamedTuple):
 
 
 def most_probable(components: list[Any], rows: Rows, alpha: float) -> Any:
-    """The component under which objects and partition are most probable, by empirical Bayes.
-
-    With missing values it is the first one. The seed of a fit does not matter."""
+    """The component under which objects and partition are most probable, by empirical Bayes. With
+    missing values it is the first one. The seed of a fit does not matter."""
     if len(components) == 1 or has_missing(rows):
         return components[0]
     rng = np.random.default_rng(0)
@@ -539,7 +525,6 @@ def fuse(
     component: Any, sums: np.ndarray, counts: np.ndarray, alpha: float, most: int
 ) -> list[np.ndarray]:
     """Clusters (m,), numbered from 0, of groups with these sums (m, q) and positive weights (m,).
-
     Among the partitions into at most ``most`` clusters found by merging pairs, the last is the most
     probable; before it come finer ones."""
     tree = Tree.of(component, sums, counts, np.log(alpha))
@@ -600,3 +585,19 @@ class Tree(NamedTuple):
         for step in range(n_merges):
             names[np.isin(names, self.pairs[step])] = m + step
         return np.unique(names, return_inverse=True)[1]
+
+
+def check_concentration(given: Any) -> Concentration:
+    """The prior of alpha given as a number or a pair (shape, rate)."""
+    pair = isinstance(given, (tuple, list, np.ndarray)) and np.ndim(given) > 0
+    if pair and len(given) != 2:
+        raise ValueError(f"concentration must be a number or a pair (shape, rate), got {given!r}")
+    given_parts = given if pair else (given,)
+    parts = [check_number(part, "concentration", low=0, strict=True) for part in given_parts]
+    prior = Concentration(parts[0], parts[1] if pair else np.inf)
+    if not (min(parts) >= 1e-100 and max(parts) <= 1e100 and 1e-100 <= prior.mean <= 1e10):
+        raise ValueError(
+            f"concentration={given!r} must give alpha a mean (shape / rate) between 1e-100 and "
+            "1e10, with neither part beyond 1e-100 or 1e100: try (1.0, 1.0)"
+        )
+    return prior

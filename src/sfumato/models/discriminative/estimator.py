@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
-from ...array.docs import documented
 from ...array.rows import Rows
 from ...array.types import Array, ArrayLike, RandomState
 from ...array.validation import as_generator, check_choice, check_n_clusters, check_number
@@ -116,6 +115,7 @@ class DiscriminativeClustering(Clusterer):
     _frame: Frame
     _state: tuple[np.ndarray, float]
 
+    _sparse = _missing = _streams = True
     needs_classes = True
     may_empty_clusters = True
     chooses_n_clusters = "auto"
@@ -142,9 +142,6 @@ class DiscriminativeClustering(Clusterer):
         self.algorithm, self.learning_rate = algorithm, learning_rate
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
-    def _streams(self) -> bool:
-        return True
-
     def fit(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> DiscriminativeClustering:
@@ -159,7 +156,6 @@ class DiscriminativeClustering(Clusterer):
             Unlabelled objects (-1) get memberships but do not affect the prototypes.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object."""
-        self._forget()
         self._check_parameters()
         self._check_memory(X)
         X = self._features(X, reset=True)
@@ -257,7 +253,7 @@ class DiscriminativeClustering(Clusterer):
         self.bandwidth_ = bandwidth * self._frame.unit
         self.cluster_centers_ = self._frame.coordinates.outer(run.state)
         self.table_ = r = problem.table(run.state, bandwidth)
-        self.voronoi_table_ = hard = problem.voronoi_table(run.state)
+        self.voronoi_table_ = hard = problem.table(run.state)
         self.class_distributions_ = _posterior_means(r, problem.prior)
         self.log_posterior_ = contingency.log_posterior(r, problem.prior)
         self.voronoi_log_posterior_ = contingency.log_posterior(hard, problem.prior)
@@ -274,14 +270,13 @@ class DiscriminativeClustering(Clusterer):
     def _warn_if_chance(
         self, problem: Problem, P: Array, weights: Array, rng: np.random.Generator
     ) -> None:
-        """Warn if a fit to shuffled classes is nearly as good."""
         gain = self.voronoi_log_posterior_ - _one_cluster(problem)
         chance = -np.inf
         evident = gain >= TUNING.evident * self.cluster_centers_.size
         for _ in range(0 if evident else TUNING.shuffles):
             order = rng.permutation(P.shape[0])
             shuffled = self._problem(problem.rows.X, P[order], weights, self._frame)
-            hard = shuffled.voronoi_table(self._best(shuffled, rng, 1, self.bandwidth_)[0].state)
+            hard = shuffled.table(self._best(shuffled, rng, 1, self.bandwidth_)[0].state)
             log_posterior = contingency.log_posterior(hard, problem.prior)
             chance = max(chance, log_posterior - _one_cluster(shuffled))
             if gain <= max(0.0, TUNING.above_chance * chance):
@@ -292,14 +287,8 @@ class DiscriminativeClustering(Clusterer):
                 )
                 return
 
-    @documented
-    def predict_proba(self, X: ArrayLike, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects.
-
-        %(new_objects)s"""
-        self._check_fitted()
-        rows = Rows(self._features(X, reset=False))
-        return self._new_at(rows.map(self._assign), n_clusters, X)
+    def _placed(self, X: Any) -> Any:
+        return Rows(self._features(X, reset=False)).map(self._assign)
 
     def predict_class_proba(self, X: ArrayLike) -> Any:
         """Class probabilities (n_new, n_classes) of new objects, from their memberships."""
@@ -320,7 +309,7 @@ class DiscriminativeClustering(Clusterer):
         weights = weights_as_counts(sample_weight, X)
         P, _ = class_rows(y, X.shape[0], self.classes_)
         problem = self._problem(X, P, weights, self._frame)
-        table = self.voronoi_table_ + problem.voronoi_table(self._state[0])
+        table = self.voronoi_table_ + problem.table(self._state[0])
         both = contingency.log_posterior(table, problem.prior)
         return (both - self.voronoi_log_posterior_) / problem.total
 
@@ -354,13 +343,6 @@ class DiscriminativeClustering(Clusterer):
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
         """No evidence for the structure test: clusters follow the classes, not the density."""
         return None, ""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        tags.target_tags.required = True
-        return tags
 
 
 def _posterior_means(r: np.ndarray, prior: np.ndarray) -> np.ndarray:

@@ -248,21 +248,15 @@ class Problem(NamedTuple):
 
         return self.rows.sum(block)[0]
 
-    def table(self, centers: np.ndarray, bandwidth: float) -> np.ndarray:
-        """Soft counts (k, classes) of classes in clusters."""
-
-        def block(X: Array, Q: Array) -> tuple[np.ndarray]:
-            return (counts(memberships(self.frame(X), centers, bandwidth), Q),)
-
-        return self.rows.sum(block)[0]
-
-    def voronoi_table(self, centers: np.ndarray) -> np.ndarray:
-        """Counts (k, classes) of the Voronoi cells."""
+    def table(self, centers: np.ndarray, bandwidth: float | None = None) -> np.ndarray:
+        """Counts (k, classes) in clusters, soft or (without a bandwidth) in Voronoi cells."""
 
         def block(X: Array, Q: Any) -> tuple[np.ndarray]:
-            nearest = to_numpy(cells(self.frame(X), centers))
-            Y = (nearest[:, None] == np.arange(len(centers))).astype(np.float64)
-            return (counts(Y, Q if sp.issparse(Q) else to_numpy(Q)),)
+            X = self.frame(X)
+            if bandwidth is not None:
+                return (counts(memberships(X, centers, bandwidth), Q),)
+            Y = to_numpy(cells(X, centers))[:, None] == np.arange(len(centers))
+            return (counts(Y.astype(np.float64), Q if sp.issparse(Q) else to_numpy(Q)),)
 
         return self.rows.sum(block)[0]
 
@@ -410,10 +404,8 @@ def learn(
     tol: float,
 ) -> loop.Run:
     """The best prototypes found by online passes in random order. After two passes without
-    progress, the search returns to the best ones with half the step size.
-
-    The state of the random generator is part of the state, so a resumed search uses the same
-    orders."""
+    progress, the search returns to the best ones with half the step size. The state of the random
+    generator is part of the state, so a resumed search uses the same orders."""
 
     def value_of(state: Online) -> float:
         return problem.objective(problem.table(state.average, bandwidth), state.average)

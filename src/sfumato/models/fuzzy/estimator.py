@@ -9,11 +9,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...array.arrays import to_numpy
+from ...array.arrays import as_dense, to_numpy
 from ...array.docs import documented
 from ...array.rows import Rows, add, has_missing
 from ...array.types import Array, ArrayLike, RandomState
-from ...array.validation import check_choice, check_n_clusters, check_number, check_weights
+from ...array.validation import (
+    check_array,
+    check_choice,
+    check_n_clusters,
+    check_number,
+    check_weights,
+)
 from ...array.warn import warn
 from ...data.constraints import Known
 from ...data.features import check_features
@@ -136,7 +142,6 @@ class FuzzyCMeans(AutomaticClusters, Constrained, InductiveClusterer):
     def _learn(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, links: tuple[Any, Any]
     ) -> Any:
-        self._forget()
         if isinstance(self.n_clusters, str) or np.ndim(self.n_clusters):
             pairs = dict(zip(("must_link", "cannot_link"), links, strict=True))
             return self._fit_automatic(X, sample_weight, y, **pairs)
@@ -150,13 +155,13 @@ class FuzzyCMeans(AutomaticClusters, Constrained, InductiveClusterer):
             if not (isinstance(X, np.ndarray) or sp.issparse(X)):
                 raise ValueError("links and kernels need X as a NumPy array")
         check_n_clusters(self.n_clusters, X.shape[0])
-        rows = self._placed(X, check_weights(sample_weight, X), known)
+        rows = self._in_coordinates(X, check_weights(sample_weight, X), known)
         self._finish(rows, self._best_run(rows))
         self._linked = None
         publish_kept(self, known)
         return self
 
-    def _placed(self, X: Any, weights: Any, known: Known) -> Rows:
+    def _in_coordinates(self, X: Any, weights: Any, known: Known) -> Rows:
         """The rows of a fit in coordinates learnt here, with the rule of memberships."""
         self._space, points = None, X
         if self._in_space:
@@ -182,22 +187,22 @@ class FuzzyCMeans(AutomaticClusters, Constrained, InductiveClusterer):
         if links is not None:
             w = np.ones(len(links.rows)) if weights is None else weights[links.rows]
             Z = self._seen(points[links.rows], kind=self._kind).astype(np.float64)
-            self._linked = LinkedUnits.of(links, np.asarray(_dense(Z)), w, unit)
+            self._linked = LinkedUnits.of(links, np.asarray(as_dense(Z)), w, unit)
         return rows
 
     def _seen(self, points: Any, *, kind: str) -> Any:
         """z(x) (b, q) of features, or of rows in the space of the kernel, in scaled coordinates."""
         inner = self._coordinates.inner(points)
         if kind == "partial":
-            inner = np.asarray(_dense(inner), dtype=np.float64)
-        return kernel.features((_dense(inner) if kind == "full" else inner).T, kind).T
+            inner = np.asarray(as_dense(inner), dtype=np.float64)
+        return kernel.features((as_dense(inner) if kind == "full" else inner).T, kind).T
 
     def _new(self, X: Any, sample_weight: ArrayLike | None = None) -> tuple[Rows, kernel.Distances]:
         """New objects in the form of the fitted model, and the centers for a pass over them."""
         self._check_fitted()
-        X = check_features(self, X, reset=False, missing=self._euclidean)
+        X = check_features(self, X, reset=False, missing=self._missing)
         weights, kind = check_weights(sample_weight, X), self._kind
-        if self._euclidean and has_missing(Rows(X)):
+        if self._missing and has_missing(Rows(X)):
             kind = "partial"
 
         def view(block: Any) -> Any:
@@ -234,12 +239,12 @@ class FuzzyCMeans(AutomaticClusters, Constrained, InductiveClusterer):
         return isinstance(self.metric, str) and self.metric == "mahalanobis"
 
     @property
-    def _euclidean(self) -> bool:
+    def _missing(self) -> bool:  # type: ignore[override]
         return isinstance(self.metric, str) and self.metric == "euclidean"
 
     @property
     def _in_space(self) -> bool:
-        return not (self._euclidean or self._full)
+        return not (self._missing or self._full)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -278,7 +283,7 @@ class FuzzyCMeans(AutomaticClusters, Constrained, InductiveClusterer):
         size = max(20 * self.n_clusters, min(size, 2**24 // max(d, 1)))
 
         def features(block: Any) -> Any:
-            X = _dense(block[:, 1 : d + 1])
+            X = as_dense(block[:, 1 : d + 1])
             if self._kind != "partial":
                 return X
             share = block[:, d + 1 :]
@@ -288,7 +293,7 @@ class FuzzyCMeans(AutomaticClusters, Constrained, InductiveClusterer):
 
     def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.State:
         if self.init is not None:
-            given = self._given_centers()
+            given = check_array(self.init, "init", (self.n_clusters, self.n_features_in_))
             given = given if self._space is None else self._space(given)[0]
             centers = np.asarray(self._coordinates.inner(given), dtype=np.float64)
         else:
@@ -299,19 +304,6 @@ class FuzzyCMeans(AutomaticClusters, Constrained, InductiveClusterer):
         k, d = centers.shape
         state = kernel.State(centers, np.tile(np.eye(d), (k, 1, 1)) if self._full else None)
         return state if self._linked is None else self._linked.numbered(state, self._ready(state))
-
-    def _given_centers(self) -> np.ndarray:
-        wanted = (self.n_clusters, self.n_features_in_)
-        try:
-            centers = np.asarray(self.init, dtype=np.float64)
-        except (TypeError, ValueError):
-            centers = np.empty(0)
-        if centers.shape != wanted or np.isnan(centers).any():
-            raise ValueError(
-                f"init must hold {wanted[0]} centers of {wanted[1]} features without NaN, or be "
-                f"None, got shape {np.shape(centers)} of {type(self.init).__name__}"
-            )
-        return centers
 
     @property
     def _few(self) -> int:
@@ -432,23 +424,12 @@ class FuzzyCMeans(AutomaticClusters, Constrained, InductiveClusterer):
             )
 
     def _indistinct(self, total: float) -> float:
-        """Squared distance below which two centers count as one.
-
-        For centers at a squared distance g and objects at a mean distance D, the two memberships of
-        an object in the direction between the centers differ by a factor of about 1 + sqrt(2 g /
-        ((m - 1) D))."""
+        """Squared distance below which two centers count as one. For centers at a squared distance
+        g and objects at a mean distance D, the two memberships of an object in the direction
+        between the centers differ by a factor of about 1 + sqrt(2 g / ((m - 1) D))."""
         least = 1e-8 * float(self._coordinates.variances.sum())
         if self.entropy is not None or self._full:
             return least
         scale = float(self._coordinates.scale[0])
         spread = float(self.objective_) / total * scale * scale
         return max(least, 0.5 * TUNING.alike**2 * (self._rule.fuzzifier - 1.0) * spread)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self._euclidean
-        return tags
-
-
-def _dense(block: Any) -> Any:
-    return block.toarray() if sp.issparse(block) else block

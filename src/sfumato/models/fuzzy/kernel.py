@@ -92,7 +92,6 @@ def choose(
     cap: float = np.inf,
 ) -> float:
     """The fuzzifier for ``k`` clusters of sorted objects ``X`` (n, d) with their mean at zero.
-
     Values may be missing; k-means clips squared distances at ``cap``."""
     there = ~np.isnan(X)
     whole = np.where(there, X, 0.0)
@@ -122,7 +121,6 @@ def _residuals(X: np.ndarray, weights: np.ndarray, k: int, cap: float) -> np.nda
 
 
 def _largest(Y: np.ndarray) -> float:
-    """The largest eigenvalue of Y'Y, whose trace is one."""
     F = Y.T @ Y if Y.shape[0] >= Y.shape[1] else Y @ Y.T
     if len(F) <= 64:  # LAPACK is fast enough here
         return float(np.linalg.eigvalsh(F)[-1])
@@ -258,7 +256,7 @@ def share(D: Array, rule: Rule) -> tuple[Any, Any]:
     power = 1.0 / (rule.fuzzifier - 1.0)
     # Ratios of at most one, so that no power overflows.
     ratios = xp.clip(least / D, min=float(xp.finfo(D.dtype).smallest_normal))
-    U = inplace("exp", power * xp.log(ratios))
+    U = ratios if power == 1.0 else inplace("exp", power * xp.log(ratios))
     total = xp.sum(U, axis=0)
     U /= total
     return U, least * (k / total) ** (1.0 / power)
@@ -449,9 +447,8 @@ class LinkedUnits(NamedTuple):
     def _memberships(
         self, D: np.ndarray, rule: Rule, start: np.ndarray | None
     ) -> tuple[np.ndarray, float]:
-        """Memberships of units at distances ``D`` (u, k), and their cost.
-
-        Units of pairs are updated in turn, from ``start`` or from a greedy labelling."""
+        """Memberships of units at distances ``D`` (u, k), and their cost. Units of pairs are
+        updated in turn, from ``start`` or from a greedy labelling."""
         U = np.zeros(D.shape) if start is None else start.copy()
         U[self.alone] = _share(D[self.alone], rule)[0]
         if self.labelled:

@@ -73,24 +73,23 @@ def best_of_starts(
     group: Any = None,
     solver: str = "coordinate",
 ) -> loop.Run:
-    """The best run over all starts, for the similarity ``W`` of the problem.
-
-    With many objects, the starts compete on a sample, and the best one continues with all objects.
-    Without a sample, or if the similarity has a factor, the spectral start uses all objects.
-    ``init`` are memberships of rows, ``group`` (n,) the object of each row, and ``labels`` known
-    labels."""
+    """The best run over all starts, for the similarity ``W`` of the problem. With many objects, the
+    starts compete on a sample, and the best one continues with all objects. Without a sample, or if
+    the similarity has a factor, the spectral start uses all objects. ``init`` are memberships of
+    rows, ``group`` (n,) the object of each row, and ``labels`` known labels."""
     rng, n, n_init = as_generator(settings.random_state), problem.W.n, settings.n_init
     factored = isinstance(problem.W, kernel.Low)
     solve: Solve = partial(descend, settings, solver)
 
     def solved(U: np.ndarray) -> loop.Run:
-        return kernel.best_run(solve(problem, on_device(_matched(U, labels), W)))
+        for start in range(U.shape[1] if labels is not None else 0):
+            U[:, start] = match_columns(U[:, start], labels)
+        return solve(problem, on_device(U, W))
 
     def others() -> loop.Run:
-        extended = sampled() if factored else None
-        if extended is None:
-            return solved(simplex.draw(rng, (n, n_init - 1, k)))
-        return kernel.best_run(solve(problem, extended))
+        if factored and (extended := sampled()) is not None:
+            return solve(problem, extended)
+        return solved(simplex.draw(rng, (n, n_init - 1, k)))
 
     with one_blas_thread() if factored else nullcontext():  # for thin products, threads only wait
         if init is not None:
@@ -99,9 +98,8 @@ def best_of_starts(
         if k >= n:
             return solved(simplex.draw(rng, (n, n_init, k)))
         sampled = partial(on_a_sample, problem, k, n_init, rng, solve)
-        extended = None if factored or n_init == 1 else sampled()
-        if extended is not None:
-            return kernel.best_run(solve(problem, extended))
+        if not factored and n_init > 1 and (extended := sampled()) is not None:
+            return solve(problem, extended)
         first = solved(spectral(W, problem.weights, k, rng)[:, None])
         return contest(problem, first, others, n_init)
 
@@ -115,7 +113,7 @@ def run_of_factor(
 
 
 def descend(settings: Settings, solver: str, problem: kernel.Problem, U: Any) -> loop.Run:
-    """The run from memberships (n, r, k), for all starts at once."""
+    """The best run from memberships (n, r, k), found for all starts at once."""
     floor = 1e-2 * problem.W.norm
     # float32 cannot resolve smaller changes.
     tol = max(settings.tol, 2e-5) if dtype_of(problem.W) == np.float32 else settings.tol
@@ -124,21 +122,13 @@ def descend(settings: Settings, solver: str, problem: kernel.Problem, U: Any) ->
     limits["relative_to"] = lambda f: np.maximum(f, floor)
     iterate: Any = partial(loop.iterate, **limits)
     if solver == "baum-eagon":
-        return iterate(partial(kernel.baum_eagon_step, problem), kernel.start(problem, U))
-    step = kernel.coordinate_step if kernel.takes(problem.W) else kernel.panel_step
-    accelerated = loop.Extrapolation.accelerate(
-        partial(step, problem), kernel.combine, kernel.select
-    )
+        rule = partial(kernel.baum_eagon_step, problem)
+        return kernel.best_run(iterate(rule, kernel.start(problem, U)))
+    step: Any = kernel.coordinate_step if kernel.takes(problem.W) else kernel.panel_step
+    step = partial(step, problem)
+    accelerated = loop.Extrapolation.accelerate(step, kernel.combine, kernel.select)
     run = iterate(accelerated, loop.Extrapolation(kernel.start(problem, U)))
-    return run._replace(state=run.state.settled)
-
-
-def _matched(U: np.ndarray, labels: Any) -> np.ndarray:
-    """Starts (n, runs, k) with columns matched to the known labels."""
-    if labels is not None:
-        for start in range(U.shape[1]):
-            U[:, start] = match_columns(U[:, start], labels)
-    return U
+    return kernel.best_run(run._replace(state=run.state.settled))
 
 
 def of_objects(U: np.ndarray, group: np.ndarray, size: int) -> np.ndarray:
@@ -203,19 +193,22 @@ def contest(
 def on_a_sample(
     problem: kernel.Problem, k: int, n_init: int, rng: np.random.Generator, solve: Solve
 ) -> Array | None:
-    """The best of several starts on a sample of the objects, extended to all, (n, 1, k).
-
-    None for few objects, sparse rows (which a sample would empty), held objects or links, or if the
-    sample shows only noise."""
+    """The best of several starts on a sample of the objects, extended to all, (n, 1, k). None for
+    few objects, sparse rows (which a sample would empty), held objects or links, or noise."""
     size = SAMPLE + PER_CLUSTER * k
-    if problem.W.n < 2 * size or not _can_be_sampled(problem):
+    plain = problem.held is None and problem.linked is None and problem.left is None
+    if isinstance(problem.W, kernel.Low):
+        plain &= isinstance(problem.W.factor, np.ndarray)
+    elif plain:
+        plain = hasattr(problem.W, "part") and not sp.issparse(problem.W.W)
+    if problem.W.n < 2 * size or not plain:
         return None
     rows = np.sort(rng.choice(problem.W.n, size, replace=False))
     weights = None if problem.weights is None else problem.weights[rows]
     part = kernel.Problem(problem.W.part(rows), problem.exclude, problem.scale, weights)
 
     def solved(U: np.ndarray) -> loop.Run:
-        return kernel.best_run(solve(part, on_device(U, part.W)))
+        return solve(part, on_device(U, part.W))
 
     def random() -> loop.Run:
         return solved(simplex.draw(rng, (size, n_init - 1, k)))
@@ -229,14 +222,6 @@ def on_a_sample(
     if explained <= 4.0 * noise:  # no more than four times what clusters of noise explain
         return None
     return _extended(problem, rows, run.state)
-
-
-def _can_be_sampled(problem: kernel.Problem) -> bool:
-    """Whether a part of the similarity is a similarity of the same form."""
-    plain = problem.held is None and problem.linked is None and problem.left is None
-    if isinstance(problem.W, kernel.Low):
-        return plain and isinstance(problem.W.factor, np.ndarray)
-    return plain and hasattr(problem.W, "part") and not sp.issparse(problem.W.W)
 
 
 def _extended(problem: kernel.Problem, rows: np.ndarray, state: kernel.State) -> Array:
@@ -361,9 +346,12 @@ class PairwiseProbabilisticClustering(
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
     def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
-        evidence = with_links(evidence, known, self._group)
+        n = evidence.W.shape[0]
+        if known.pairs is not None:  # by default, a link has the weight of n similarities
+            links = known.similarities(self._group, n, float(n), largest_entry(evidence.W))
+            evidence = evidence._replace(extra=links)
         W = on_its_device(evidence, self.n_clusters)
-        labels = known.held(self._group, W.shape[0])
+        labels = known.held(self._group, n)
         exclude = self.diagonal == "exclude"
         scale = None if self.scale == "fit" else float(self.scale)
         if evidence.extra is not None and self.solver == "baum-eagon":
@@ -381,12 +369,12 @@ class PairwiseProbabilisticClustering(
         run = best_of_starts(problem, W, self.n_clusters, settings, *given)
         self._finish(problem, run, X)
 
-    def _streams(self) -> bool:
+    @property
+    def _streams(self) -> bool:  # type: ignore[override]
         return self._is("precomputed")
 
     def _check_parameters(self) -> None:
-        self._check_loop_parameters()
-        check_number(self.n_clusters, "n_clusters", low=1, integer=True)
+        super()._check_parameters()
         check_choice(self.solver, "solver", ("coordinate", "baum-eagon"))
         check_choice(self.diagonal, "diagonal", ("exclude", "include"))
         self._signed = self.solver == "coordinate"
@@ -453,7 +441,6 @@ class PairwiseProbabilisticClustering(
         self.bic_ = float(-2.0 * self.log_likelihood_ + free * np.log(pairs))
 
     def _warn_if_noise(self, problem: kernel.Problem, objective: float) -> None:
-        """Warn if k clusters explain no more of W beyond its mean than of noise."""
         explained, noise = kernel.explained(problem, objective, self.n_clusters)
         norm = problem.square
         asked = problem.scale is None and 1 < self.n_clusters < problem.W.n / 2
@@ -510,7 +497,6 @@ def drawn_memberships(
     rng: np.random.Generator,
 ) -> Iterator[np.ndarray]:
     """Memberships (n, k) refitted to similarities drawn around scale * U U', starting from U.
-
     ``model`` must take signed similarities, since noise may make them negative."""
     n = len(U)
     why = "a similarity drawn from the fitted model"
@@ -544,16 +530,6 @@ def on_its_device(evidence: Evidence, k: int) -> Any:
         return W
     gpu = optional_module(__package__, "cuda")
     return gpu.Panels(W) if gpu is not None and gpu.Panels.fits(W, k) else W
-
-
-def with_links(evidence: Evidence, known: Known, group: Any) -> Evidence:
-    """The evidence, with terms that pull linked objects together or apart.
-
-    By default, a link has the weight of all similarities of an object."""
-    if known.pairs is None:
-        return evidence
-    size, unit = evidence.W.shape[0], largest_entry(evidence.W)
-    return evidence._replace(extra=known.similarities(group, size, float(size), unit))
 
 
 def problem_of(
@@ -594,11 +570,9 @@ def lower_bound(W: Any, k: int) -> float:
 
 
 def split_bound(W: np.ndarray, k: int) -> float:
-    """Lower bound of  sum_{i != j} (w_ij - a u_i'u_j)^2  over all memberships.
-
-    The block between two halves of the objects has no diagonal, and a U_A U_B' has rank k, so the
-    squared singular values of W_AB beyond the k largest remain. Pairs within a half are bounded in
-    the same way."""
+    """Lower bound of  sum_{i != j} (w_ij - a u_i'u_j)^2  over all memberships. The block between
+    two halves of the objects has no diagonal, and a U_A U_B' has rank k, so the squared singular
+    values of W_AB beyond the k largest remain. Pairs within a half are bounded in the same way."""
 
     def tail(rows: np.ndarray) -> float:
         # Every second object, since consecutive ones may be in one cluster, with a low-rank block.
