@@ -188,7 +188,7 @@ def test_histogram_and_order_of_any_memberships(n, k, seed):
 
 
 def test_wrong_names_and_memberships_are_refused():
-    with pytest.raises(ValueError, match="one name for each of the 3 clusters"):
+    with pytest.raises(ValueError, match="3 names of clusters"):
         plot.memberships(soft(5, 3), names=["a"], ax=Figure().subplots())
     with pytest.raises(ValueError, match="sum to 1"):
         plot.memberships([[0.5, 0.1]], ax=Figure().subplots())
