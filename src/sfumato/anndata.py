@@ -27,10 +27,8 @@ def cluster(
 
     Parameters
     ----------
-    adata : AnnData
-        Results are added; nothing else changes.
-    model : estimator of sfumato
-        Not changed; a copy is fitted.
+    adata : AnnData, to which results are added
+    model : estimator of sfumato, of which a copy is fitted
     use_rep : str, optional
         What the model is fitted to: a key of ``adata.obsm``, or ``"X"``. By default ``"X_pca"`` if
         the object has it, else ``X``.
@@ -72,8 +70,7 @@ def consensus(
 
     Parameters
     ----------
-    adata : AnnData
-        Results are added; nothing else changes.
+    adata : AnnData, to which results are added
     keys : sequence of str
         Columns of ``adata.obs`` with labels.
     n_clusters : int or "auto"

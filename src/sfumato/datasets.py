@@ -261,11 +261,8 @@ def make_similarity(
 
     Parameters
     ----------
-    n_objects, n_clusters : int
-        Used if ``memberships`` is not given.
     memberships : array of shape (n, k), optional
         The true memberships; by default drawn by ``make_memberships``.
-    scale : float
     noise : float
         Standard deviation of the noise, in units of ``scale``.
 
@@ -303,8 +300,7 @@ def make_block_similarity(
     """A similarity whose random walk is block stochastic, after S100 of Verma and Meila (2003).
 
     The probability of a step from an object into cluster b depends only on the object's own
-    cluster, although similarities vary over orders of magnitude. The defaults give a spectrum like
-    that of S100. Cluster sizes differ up to threefold.
+    cluster, although similarities vary over orders of magnitude.
 
     Parameters
     ----------
@@ -377,14 +373,9 @@ def make_labelings(
 
     Parameters
     ----------
-    n_objects, n_clusters : int
-        Used if ``memberships`` is not given.
-    n_members : int
     memberships : array of shape (n, k), optional
         The true memberships; by default one cluster per object, with a share of ``label_noise``
         spread over all clusters.
-    label_noise : float
-        Probability of a random label; used if ``memberships`` is not given.
     missing : float
         Probability that a partition did not see an object (label -1).
 

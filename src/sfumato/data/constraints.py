@@ -89,7 +89,7 @@ class Known(NamedTuple):
     def fewest_clusters(self) -> int:
         """Number of clusters that the labels need, and at least two if a pair must be apart."""
         apart = self.weights is not None and np.isnan(self.weights).any()
-        return max(2 * apart, 0 if self.labels is None else int(self.labels.max()) + 1)
+        return max(2 * int(apart), 0 if self.labels is None else int(self.labels.max()) + 1)
 
     def similarities(self, group: np.ndarray | None, size: int, default: float, unit: float) -> Any:
         """Sparse changes (size, size) of a similarity of objects by links, in ``unit``;

@@ -80,12 +80,8 @@ class SimilarityClusterer(Clusterer):
             missing values.
         pair_weight : array, sparse array or operator of shape (n, n), optional
             Confidence in each similarity; 0 means not measured. Makes the problem dense.
-        y : array of shape (n,), optional
-            Labels of some objects, -1 for the others. Labelled objects belong to the cluster of
-            their label; clusters are numbered in the order of the labels. A ``y`` without any -1
-            is ignored.
-        sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object.
+        %(partial_labels)s
+        %(sample_weight)s
         must_link : array of shape (m, 2) or (m, 3), optional
             Pairs of rows that belong together: they share one row of memberships. With a third
             column of weights they are only pulled together; see the notes of the class.

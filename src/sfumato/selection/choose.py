@@ -31,12 +31,11 @@ class Candidate(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The chosen number of clusters, with the scores of all candidates.
+    """The chosen number of clusters, with the scores of all candidates; prints as a table.
 
     ``preferred`` is the choice of the criterion alone. ``structure`` is the result of the structure
-    test for the answer (None for one cluster, or if the test does not apply); ``supported`` says
-    whether all clusters are separate. ``estimator`` is fitted on all the evidence with
-    ``n_clusters``.
+    test for the answer, if it applies; ``supported`` says whether all clusters are separate.
+    ``estimator`` is fitted on all the evidence with ``n_clusters``.
     """
 
     n_clusters: int
@@ -98,11 +97,9 @@ def choose_n_clusters(
     Parameters
     ----------
     estimator : clusterer
-        A clusterer of this library, or one of scikit-learn's with ``n_clusters`` or
-        ``n_components``. It is cloned.
+        Of this library or scikit-learn, with ``n_clusters`` or ``n_components``. It is cloned.
     evidence : features (n, p), similarity (n, n) or labelings (n, m)
-        In the form that the estimator takes: a similarity if ``similarity="precomputed"``,
-        labelings if ``ensemble="precomputed"``.
+        In the form that the estimator takes.
     candidates : iterable of int, optional
         By default 1 to ``max_clusters``, and more as long as the best is the largest one tried.
     max_clusters : int, optional
@@ -126,11 +123,6 @@ def choose_n_clusters(
         Number of candidates tried in parallel, as in joblib. The answer does not depend on it.
     progress : callable, optional
         Called as ``progress(done, total)`` after every candidate.
-
-    Returns
-    -------
-    choice : Choice
-        Prints as a table. Failed candidates are kept, with the reason.
 
     Examples
     --------

@@ -21,8 +21,8 @@ def coassociation(L: ArrayLike, partition_weight: ArrayLike | None = None) -> Co
     """Co-association of labelings as an operator (n, n) that multiplies in O(n m).
 
     Entry (i, j) is sum_b w_b [h_b(i) = h_b(j)] / sqrt(W_i W_j), where W_i is the weight of the
-    partitions that saw object i. If every partition saw both objects, this is the share of
-    partitions that put them together.
+    partitions that saw object i: the share of partitions that put both together (Fred and Jain
+    2005).
 
     Parameters
     ----------
@@ -31,11 +31,6 @@ def coassociation(L: ArrayLike, partition_weight: ArrayLike | None = None) -> Co
         clustering did not see the object.
     partition_weight : array of shape (m,), optional
         Nonnegative weight of every clustering; by default all are equal.
-
-    References
-    ----------
-    Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI
-    27(6).
 
     Examples
     --------

@@ -119,7 +119,7 @@ def doubly_stochastic(
     max_iter: int = 500,
     sample_weight: ArrayLike | None = None,
 ) -> Any:
-    """Nearest doubly stochastic similarity to W (rows and columns sum to one).
+    """Nearest doubly stochastic similarity to W, whose rows sum to one (Zass and Shashua 2006).
 
     Parameters
     ----------
@@ -137,10 +137,6 @@ def doubly_stochastic(
     sample_weight : array of shape (n,), optional
         Weights of the objects (not for ``"l1"``): an object of weight w counts as w copies, so that
         sum_j w_j F_ij = 1.
-
-    References
-    ----------
-    Zass and Shashua (2006). Doubly stochastic normalization for spectral clustering. NIPS 19.
 
     Examples
     --------
