@@ -141,8 +141,7 @@ class Mixture(Constrained):
         if isinstance(X, np.ndarray) and X.dtype == np.float32 and len(X) <= SCREEN:
             X = X.astype(np.float64)  # so that rounding does not choose among candidates
         n, d = X.shape
-        # Small products use one thread anyway. Larger data that are not cut into blocks are still
-        # small, and threads would wait for each other.
+        # Small products use one thread anyway; in larger ones, threads would wait for each other.
         with nullcontext() if n * d**2 <= 2**14 else one_blas_thread():
             data = Objects.of(X, weights, known, *columns)
             seed = int(as_generator(self.random_state).integers(2**63))

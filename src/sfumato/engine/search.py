@@ -42,8 +42,7 @@ class Effort(NamedTuple):
     lost: int = 4  # clusters that may be dropped, those least missed
     cut: int = 3  # clusters that may be cut, the widest
     most_axes: int = 48  # largest number of features for cutting clusters
-    # A candidate is not fitted if its criterion is worse than the best by more than this: less than
-    # a thousandth of the best one's weight in an average.
+    # A criterion worse by this has less than a thousandth of the best one's weight in an average.
     behind: float = 2.0 * float(np.log(1000.0))
     donors: int = 2  # candidates whose memberships start the others of the same number
     search_starts: int = 4  # starts for every number if several shapes are tried

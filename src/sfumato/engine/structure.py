@@ -37,8 +37,7 @@ from ..numerics.eigen import leading_eigenvectors
 from ..numerics.operators import degrees, normalized_operator
 
 LEVEL = 0.05  # accepted rate of false positives
-# A search over all numbers of clusters counts as this many independent tests, since its candidates
-# are similar.
+# Independent tests that a search over all numbers counts as, since candidates are similar.
 SEARCH_TESTS = 3
 FEWEST = 50  # fewest objects for comparing densities
 SMALLEST = 5  # fewest objects of a cluster for comparing it with another
@@ -55,8 +54,7 @@ class Tuning(NamedTuple):
     flat: tuple[float, float] = (-0.2, 0.82)  # z for two clusters of one uniform cloud
     waves: tuple[float, float] = (0.215, 0.045)  # unexplained share in graphs of such clouds
     per_coordinate: int = 12  # objects per coordinate when two of many clusters are compared
-    # Number of principal axes kept of wider data: ten, or one for every fifty objects, since along
-    # some of many directions even noise separates.
+    # Principal axes of wider data: ten, or one per fifty objects; of many, some separate noise.
     axes: int = 10
     per_axis: int = 50
     dimensions: int = 4  # in more, neighbours of some hundred objects do not show the density

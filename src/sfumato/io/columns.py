@@ -20,8 +20,7 @@ from .reading import InputError, Roles, Table
 class Tuning(NamedTuple):
     """Thresholds that decide the type of a column."""
 
-    # A text column with more values would be mostly zeros when one-hot encoded. scikit-learn's
-    # gradient boosting has a limit of 255; surveys rarely offer more than twenty answers.
+    # With more values, a text column would be mostly zeros when one-hot encoded.
     categories: int = 20
     # Share of distinct values above which a column names objects; some rows may be repeated.
     names: float = 0.9
