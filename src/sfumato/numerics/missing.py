@@ -23,8 +23,7 @@ import numpy as np
 from ..array.types import Weights
 from .distances import roots
 
-# Variance of an unknown direction in whitened coordinates below which it counts as known. With
-# more features than coordinates this saves a third of the directions; with fewer, none.
+# Variance in whitened coordinates below which an unknown direction counts as known.
 SMALLEST_VARIANCE = 0.01
 PIECE = 512  # rows whose matrices are held at a time
 
