@@ -3,7 +3,7 @@ labels)`` of plain arrays, drawn from ``random_state`` (None, an int or a Genera
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,9 +85,7 @@ def make_gaussians(
     return Simulated(X, _posterior(X, centers, factors, shares), labels)
 
 
-def _posterior(
-    X: np.ndarray, centers: np.ndarray, factors: np.ndarray, shares: np.ndarray
-) -> np.ndarray:
+def _posterior(X: np.ndarray, centers: np.ndarray, factors: np.ndarray, shares: np.ndarray) -> Any:
     whitened = np.linalg.solve(factors[:, None], (X[None] - centers[:, None])[..., None])[..., 0]
     with np.errstate(divide="ignore"):
         return softmax(np.log(shares) - np.square(whitened).sum(axis=2).T / 2)[0]
@@ -341,9 +339,7 @@ def make_block_similarity(
     return Simulated(W * (n_objects / W.sum()), inside, labels)
 
 
-def _scale_blocks(
-    W: np.ndarray, inside: np.ndarray, shares: np.ndarray, mass: np.ndarray
-) -> np.ndarray:
+def _scale_blocks(W: np.ndarray, inside: np.ndarray, shares: np.ndarray, mass: np.ndarray) -> Any:
     """W rescaled as x_ib W_ij x_ja, until the row sums in block b are shares_i mass_ab."""
     wanted = shares[:, None] * (inside @ mass)
     X = np.ones_like(wanted)

@@ -222,9 +222,7 @@ class Mixture(Constrained):
         self._check_fitted()
         return self._posterior(self._read(X, reset=False), 1)
 
-    def _log_likelihood(
-        self, X: Array, sample_weight: ArrayLike | None
-    ) -> tuple[float, float, float]:
+    def _log_likelihood(self, X: Array, sample_weight: ArrayLike | None) -> tuple[float, ...]:
         """Log-likelihood, sum of the logarithms of the largest memberships, and total weight."""
         self._check_fitted()
         X = self._read(X, reset=False)

@@ -121,7 +121,7 @@ def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
     first = int(names[split[0]]) if len(split) else None
     threshold = _flat(LEVEL)
     if len(names) - 1 > TUNING.dimensions:
-        _look_along_own_axes(X, codes, found, threshold)
+        _look_along_axes(X, codes, found, threshold)
     least = float(found.z.min(initial=np.inf))
     p_value = float(ndtr((TUNING.flat[0] - least) / TUNING.flat[1]))
     shallow = found.pairs[found.z <= threshold]
@@ -135,9 +135,7 @@ def _flat(level: float) -> float:
     return TUNING.flat[0] + TUNING.flat[1] * float(ndtri(1 - level))
 
 
-def _look_along_own_axes(
-    X: np.ndarray, codes: np.ndarray, found: Valleys, threshold: float
-) -> None:
+def _look_along_axes(X: np.ndarray, codes: np.ndarray, found: Valleys, threshold: float) -> None:
     """Replace valleys of shallow pairs by deeper ones in coordinates made for each pair."""
     shallow = _flat(LEVEL / SEARCH_TESTS)
     group = np.arange(int(codes.max()) + 1)

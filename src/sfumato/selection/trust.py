@@ -273,13 +273,11 @@ def _separate(every: str, split: int | None, agree: str, stability: float | None
     )
 
 
-def _not_separate(
-    k: int, apart: int, agree: str, steady: bool, vague: bool, automatic: bool
-) -> Verdict:
+def _not_separate(k: int, apart: int, agree: str, steady: bool, vague: bool, auto: bool) -> Verdict:
     gaps = "no gap lies between the clusters"
     if apart > 1:
         gaps = f"the data separate {apart} groups, fewer than the {k} clusters"
-    advice = f" Try {apart} clusters." if 1 < apart < k and not automatic else ""
+    advice = f" Try {apart} clusters." if 1 < apart < k and not auto else ""
     if steady:
         text = f"Clusters that shade into each other: {gaps}, but {agree}. Read them as a steady "
         return Verdict("note", f"{text}division of a continuum, not as separate groups.{advice}")

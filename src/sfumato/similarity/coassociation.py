@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..array.arrays import namespace
 from ..array.labels import as_labels, check_labelings
-from ..array.types import Array, ArrayLike
+from ..array.types import Array, ArrayLike, Weights
 from ..array.validation import check_weights, reserve
 from ..numerics import label_table as kernel
 
@@ -180,12 +180,10 @@ def _multiply(left: kernel.Table, right: kernel.Table, V: Any) -> np.ndarray:
     return kernel.gather(left, kernel.scatter(right, V, there), here)
 
 
-def check_partition_weight(
-    partition_weight: ArrayLike | None, n_partitions: int
-) -> np.ndarray | None:
+def check_partition_weight(partition_weight: ArrayLike | None, m: int) -> Weights:
     """Checked weights, one per partition: nonnegative, finite, not all zero."""
     named: Any = {"name": "partition_weight", "of": "partitions"}
-    return check_weights(partition_weight, range(n_partitions), **named)
+    return check_weights(partition_weight, range(m), **named)
 
 
 def _representatives(codes: np.ndarray, labels: np.ndarray) -> np.ndarray:
