@@ -25,12 +25,8 @@ if TYPE_CHECKING:
 
 
 # Alternative names of the models.
-ALIASES = {
-    "gmm": "gaussian-mixture",
-    "fcm": "fuzzy-c-means",
-    "dpgmm": "dirichlet-process",
-    "eac": "consensus",
-}
+ALIASES = {"gmm": "gaussian-mixture", "fcm": "fuzzy-c-means"}
+ALIASES |= {"dpgmm": "dirichlet-process", "eac": "consensus"}
 
 
 def commands() -> dict[str, str]:
@@ -236,17 +232,13 @@ def make(
         parameters["n_clusters"] = n_clusters
     if similarity is not None:
         if "similarity" not in known:
-            raise ValueError(
-                f"--similarity does not apply to {name}, which takes features as they are"
-            )
+            raise ValueError(f"--similarity does not apply to {name}, which takes features")
         parameters["similarity"] = similarity
     choices = [name for name in known if name not in ("n_clusters", "random_state")]
     for setting in settings or ():
         key, equals, value = setting.partition("=")
         if not equals or key not in choices:
-            raise ValueError(
-                f"--set takes parameter=value, with one of {', '.join(choices)}; got '{setting}'"
-            )
+            raise ValueError(f"--set takes name=value of {', '.join(choices)}; got '{setting}'")
         parameters[key] = _value(value)
     return kind(**{key: value for key, value in parameters.items() if key in known})
 

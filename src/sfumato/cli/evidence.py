@@ -175,9 +175,7 @@ def prepare(
         extra["sample_weight"] = table.weights
     if estimator.needs_classes:
         if table.classes is None:
-            raise InputError(
-                f"the {model} model needs known classes: name their column with --class-column"
-            )
+            raise InputError(f"the {model} model needs known classes, named by --class-column")
         gone = np.flatnonzero(~with_class(table.classes))
         if len(gone):
             have, which = ("object has", "it") if len(gone) == 1 else ("objects have", "them")

@@ -97,9 +97,7 @@ def _claimed(request: Request) -> Any:
     if str(request.out) == "-":
         return nullcontext()
     if not request.out.name:
-        raise InputError(
-            f"--out: '{plain(request.out, 200)}' already exists: give the name of a new folder"
-        )
+        raise InputError(f"--out: '{plain(request.out, 200)}' already exists: name a new folder")
     check_checkpoint(_checkpoint_of(request.out), wanted=request.resume or request.force)
     return Output(request.out, check_target, force=request.force)
 
@@ -108,10 +106,7 @@ def _check(table: Table, clusters: int | None) -> None:
     """Refuse more clusters than rows, and labels that are not whole numbers."""
     n = table.values.shape[0]
     if clusters is not None and clusters > n:
-        raise InputError(
-            f"--clusters {clusters} is more than the {n:,} rows of {table.source}: ask for at "
-            f"most {n:,}"
-        )
+        raise InputError(f"--clusters {clusters} is more than the {n:,} rows of {table.source}")
     for title, names in zip(table.columns, table.label_names or [], strict=False):
         numbers = {name: number(name) for name in names}
         odd = [name for name, value in numbers.items() if value is not None and value % 1 > 0]

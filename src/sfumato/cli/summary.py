@@ -178,18 +178,13 @@ def _pictures(
     evidence, some = _similarity(request, estimator, table)
     if evidence is not None:
         means = plot.block_means(evidence, U[some], blocks=100)
-        held |= {
-            "similarity": np.nan_to_num(means).round(5).tolist(),
-            "scale": float(getattr(estimator, "scale_", 1.0)),
-        }
+        held["similarity"] = np.nan_to_num(means).round(5).tolist()
+        held["scale"] = float(getattr(estimator, "scale_", 1.0))
     if table.classes is not None:
         named = np.where(with_class(table.classes), np.asarray(table.classes), "no class")
         kinds, codes = np.unique(named, return_inverse=True)
-        held |= {
-            "class_title": request.class_column,
-            "class_names": kinds.tolist(),
-            "class_codes": codes.tolist(),
-        }
+        held |= {"class_names": kinds.tolist(), "class_codes": codes.tolist()}
+        held["class_title"] = request.class_column
     return held
 
 

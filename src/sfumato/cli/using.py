@@ -141,13 +141,11 @@ def _labels(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
     names = quoted(table.columns)
     if len(table.columns) > 1 and column is None:
         raise InputError(
-            f"{table.source} has several columns ({names}) and they are not memberships: name one "
-            "with --column"
+            f"{table.source} has several columns of labels ({names}): name one with --column"
         )
     if len(table.columns) > 1 and column not in table.columns:
         raise InputError(
-            f"--column: {table.source} has no column of labels called '{plain(column, 40)}'; it "
-            f"has {names}"
+            f"--column: {table.source} has no labels called '{plain(column, 40)}'; it has {names}"
         )
     place = table.columns.index(column) if column in table.columns else 0
     values = np.asarray(table.values)[:, place]
@@ -271,8 +269,7 @@ def reproduce(
 
     if name not in (*papers.EXPERIMENTS, "all"):
         raise InputError(
-            f"EXPERIMENT must be one of {', '.join(papers.EXPERIMENTS)} or all, got "
-            f"'{plain(name, 80)}'"
+            f"EXPERIMENT must be all or of {', '.join(papers.EXPERIMENTS)}, got '{plain(name, 80)}'"
         )
     if data is not None and not data.is_dir():
         raise InputError(f"--data: {plain(data, 200)} is not a folder")

@@ -47,9 +47,7 @@ class Objects(NamedTuple):
         return rows[np.unique(self.group[rows], return_index=True)[1]]
 
     def in_units(self) -> Objects:
-        """The same objects with a median weight of one, so that ten copies of every row give the
-        same graph as the rows.
-        """
+        """The same objects with a median weight of one, so that copies do not change a graph."""
         if self.weights is None:
             return self
         unit = float(np.sort(self.weights)[len(self.weights) // 2])
@@ -202,9 +200,7 @@ def object_weights(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None
 def distinct_sample(
     X: Any, size: int, rng: np.random.Generator, weights: Weights = None, least: Any = 1
 ) -> tuple[Any, Weights]:
-    """At most ``size`` different objects in canonical order, and their weights (None: all one);
-    rows if there are fewer than ``least`` objects.
-    """
+    """At most ``size`` (but ``least``) different objects in canonical order, and their weights."""
     if weights is None:
         points = sample_objects(X, size, rng)
     else:

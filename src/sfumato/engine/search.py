@@ -42,8 +42,7 @@ class Effort(NamedTuple):
     lost: int = 4  # clusters that may be dropped, those least missed
     cut: int = 3  # clusters that may be cut, the widest
     most_axes: int = 48  # largest number of features for cutting clusters
-    # A candidate is not fitted if its criterion is worse than the best by more than this: less than
-    # a thousandth of the best one's weight in an average.
+    # A criterion worse by this has less than a thousandth of the best one's weight in an average.
     behind: float = 2.0 * float(np.log(1000.0))
     donors: int = 2  # candidates whose memberships start the others of the same number
     search_starts: int = 4  # starts for every number if several shapes are tried
@@ -215,9 +214,7 @@ class _Search:
     def fits(
         self, sizes: Sequence[int], shapes: Collection[str] = (), *, quick: bool = False
     ) -> list[Fit]:
-        """Fits of all candidates, or of some shapes, with these numbers of clusters; with
-        ``quick``, only the best converge.
-        """
+        """Fits of all candidates, or of some shapes; with ``quick``, only the best converge."""
         problems = {k: self.problems(k, shapes) for k in dict.fromkeys(sizes)}
         if all(len(same) == 1 for same in problems.values()):
             return [problem.rate(self._alone(problem)) for (problem,) in problems.values()]
@@ -292,11 +289,9 @@ class _Search:
         for k, same in problems.items():
             for i in reversed([i for i in range(len(same)) if (k, i) not in fits]):
                 problem = same[i]
-                freer = [
-                    fit
-                    for (size, _), fit in fits.items()
-                    if size == k and problem.component.within(fit.likelihood.component)
-                ]
+                alike = (fit for (size, _), fit in fits.items() if size == k)
+                within = problem.component.within
+                freer = [fit for fit in alike if within(fit.likelihood.component)]
                 ruled = ruled_out(problem.likelihood, freer, best, criterion)
                 if ruled is None:
                     fits[k, i] = problem.rate(self._exchanged(problem, donors[k], tol))
@@ -311,9 +306,7 @@ class _Search:
     def _polish(
         self, problems: dict[int, list[Problem]], fits: dict[tuple[int, int], Fit], tight: bool
     ) -> None:
-        """Continue the best candidates to the full tolerance or, if that is reached, fit them as if
-        their shapes had been given; in place.
-        """
+        """Continue the best candidates to the full tolerance, or afresh as if given; in place."""
         values = {at: fits[at].value(self.plan.criterion) for at in sorted(fits)}
         order = sorted((value, at) for at, value in values.items() if np.isfinite(value))
         for value, (k, i) in order[: EFFORT.polished]:
@@ -329,9 +322,7 @@ class _Search:
 def ruled_out(
     likelihood: Likelihood, freer: list[Fit], best: dict[str, float], criterion: str
 ) -> ModelCandidate | None:
-    """Row of a candidate that need not be fitted, as the likelihoods of ``freer`` shapes bound its
-    own; otherwise None.
-    """
+    """Row of a candidate that need not be fitted, since ``freer`` shapes bound it; or None."""
     component = likelihood.component
     p, log_n = component.n_parameters(), float(np.log(likelihood.count))
     share = likelihood.count / likelihood.total
@@ -377,9 +368,7 @@ def fit_growing(
 
 
 def choose(fits: Sequence[Fit], criterion: str) -> Fit:
-    """The best fit, less its ``doubt``; in a tie, and if all failed, the one with the fewest
-    parameters, then the first.
-    """
+    """The best fit, less its ``doubt``; in a tie, the one with the fewest parameters."""
     values = np.array([fit.value(criterion) for fit in fits])
     near, judged = np.arange(len(fits)), np.full(len(fits), np.inf)
     if np.isfinite(values).any():
@@ -489,9 +478,7 @@ def least_missed(L: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _sides(X: np.ndarray, R: np.ndarray) -> tuple[list[list[np.ndarray]], np.ndarray]:
-    """Sides (n,) of the objects for each axis across which a cluster may be cut; scatter (k,) along
-    the longest axes.
-    """
+    """Sides (n,) of the objects for each axis to cut across; scatter (k,) along the longest."""
     mass = np.maximum(R.sum(axis=1), np.finfo(float).tiny)
     means = (R @ X) / mass[:, None]
     sides, spread = [], np.empty(len(R))

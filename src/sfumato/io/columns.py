@@ -20,8 +20,7 @@ from .reading import InputError, Roles, Table
 class Tuning(NamedTuple):
     """Thresholds that decide the type of a column."""
 
-    # A text column with more values would be mostly zeros when one-hot encoded. scikit-learn's
-    # gradient boosting has a limit of 255; surveys rarely offer more than twenty answers.
+    # With more values, a text column would be mostly zeros when one-hot encoded.
     categories: int = 20
     # Share of distinct values above which a column names objects; some rows may be repeated.
     names: float = 0.9
@@ -357,22 +356,15 @@ def _as_known(raw: Raw, how: Mapping[str, Any]) -> Column:
 def reading(columns: Sequence[Column]) -> list[dict[str, Any]]:
     """How the columns were read, saved with a result to read new objects the same way."""
     kept = ("name", "kind", "used", "note")
-    return [
-        {part: getattr(column, part) for part in kept}
-        | {"categories": column.categories if column.used else []}
-        for column in columns
-    ]
+    words = (column.categories if column.used else [] for column in columns)
+    each = ({part: getattr(column, part) for part in kept} for column in columns)
+    return [one | {"categories": some} for one, some in zip(each, words, strict=True)]
 
 
 def encoded_names(columns: Sequence[Column]) -> list[list[str]]:
     """Names of the encoded columns, one list for each used column."""
-    return [
-        [f"{column.name}={word}" for word in column.categories]
-        if column.kind == "category"
-        else [column.name]
-        for column in columns
-        if column.used
-    ]
+    used = (column for column in columns if column.used)
+    return [[f"{each.name}={word}" for word in each.categories] or [each.name] for each in used]
 
 
 def encode(columns: Sequence[Column], *, one_hot: bool = True) -> np.ndarray:
@@ -422,8 +414,8 @@ def as_table(
         values = np.column_stack([_numbers(raw, source) for raw in taken])
     weights = _numbers(raws[special["weight"]], source) if "weight" in special else None
     classes = names.get("classes")
-    found = values, columns, ids, id_column, weights, classes, source
-    return Table(*found, label_names=labels, fields=fields)
+    parts = values, columns, ids, id_column, weights, classes, source
+    return Table(*parts, label_names=labels, fields=fields)
 
 
 def _numbers(raw: Raw, source: str) -> np.ndarray:

@@ -307,11 +307,8 @@ def read_parquet(path: Path, source: str, roles: Roles) -> Table:
         table = file.read()
     if not table.num_rows:
         raise InputError(f"{source} has no rows")
-    names = {
-        role: [str(name) for name in table.column(place).to_pylist()]
-        for role, place in special.items()
-        if role != "weight"
-    }
+    named = ((role, table.column(at)) for role, at in special.items() if role != "weight")
+    names = {role: [str(name) for name in column.to_pylist()] for role, column in named}
     raws = {place: _raw(table.column(place), titles[place], roles, pa) for place in evidence}
     if "weight" in special:
         place = special["weight"]

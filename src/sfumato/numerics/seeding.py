@@ -99,9 +99,7 @@ def nearest(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
 def kmeans_plus_plus(
     X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator, *, cap: float = np.inf
 ) -> np.ndarray:
-    """``k`` objects as centers (k, d), distinct if possible; squared distances are clipped at
-    ``cap``.
-    """
+    """``k`` objects as centers (k, d), distinct if possible; distances are clipped at ``cap``."""
     # As many candidates for each center as in scikit-learn.
     n_trials = 2 + int(np.log(k))
     first, draws = rng.random(), rng.random((k - 1, n_trials))
@@ -227,9 +225,7 @@ class Hierarchy:
 
 
 def _only_traces(Z: np.ndarray, weights: np.ndarray, farthest: float) -> bool:
-    """Whether determinants are negligible; ``farthest`` is the largest squared distance to the
-    mean.
-    """
+    """Whether determinants are negligible, within this largest squared distance."""
     n, d = Z.shape
     if n <= d:
         return True
@@ -258,9 +254,7 @@ def _half_white(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def feature_sample(
     X: Array, weights: Weights, coordinates: Coordinates, *, missing: bool, trimmed: bool = False
 ) -> Sample:
-    """Sample of complete, standardised objects for starts. If ``trimmed``, outliers do not start as
-    separate clusters.
-    """
+    """Complete, standardised objects for starts, which outliers do not make if ``trimmed``."""
     feature = coordinates.unmixed()
     rows = Rows(X, weights, view=feature.inner)
     X, weights, _ = sorted_sample(rows, SCREEN, np.random.default_rng(0))
