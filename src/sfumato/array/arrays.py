@@ -68,8 +68,8 @@ def to_numpy(array: Any) -> np.ndarray:
         return np.from_dlpack(array)
 
 
-def as_dense(product: Any, dtype: Any) -> Any:
-    """The result of a product with an operator as a plain array."""
+def as_dense(product: Any, dtype: Any = None) -> Any:
+    """A sparse array, or the result of a product with an operator, as a plain array."""
     if sp.issparse(product):
         product = product.toarray()
     return np.asarray(product, dtype=dtype) if is_numpy(product) else product

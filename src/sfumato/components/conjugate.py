@@ -390,8 +390,7 @@ def _rise(a: np.ndarray, Z: Any) -> np.ndarray:
 
 
 class Tuning(NamedTuple):
-    """Constants of default priors. Of several values, the first is the default; the likeliest of
-    all is taken."""
+    """Constants of default priors. The first of several is the default; the likeliest is taken."""
 
     kappa: float = 0.01  # weight of the prior mean, in objects
     # Weights of the data's correlations in the expected shape of a cluster; 0 is spherical.

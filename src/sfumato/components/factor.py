@@ -109,62 +109,6 @@ def expect(X: np.ndarray, at: Ready) -> Expected:
     return Expected(joint, F, C, Y, None if complete else seen)
 
 
-def summarize(
-    X: np.ndarray,
-    weights: np.ndarray | None,
-    at: Ready,
-    given: np.ndarray | None = None,
-    *,
-    missing: bool = False,
-) -> Stats:
-    """Sums over a block of rows (b, d), for ``given`` memberships (b, k) if passed; with
-    ``missing``, in the form for rows with missing values."""
-    joint, F, C, Y, seen = expect(X, at)
-    R, level = weighted_columns(joint, weights, given)
-    (k, b, q), d, mass = F.shape, X.shape[1], R.sum(axis=1)
-    with_one = np.concatenate([F, np.ones((k, b, 1))], axis=2)
-    weighted = with_one * R[:, :, None]
-    flat = np.moveaxis(weighted, 0, 1).reshape(b, -1)
-    cross = np.moveaxis((Y.T @ flat).reshape(d, k, q + 1), 1, 0)
-    if seen is None:
-        gram = (np.swapaxes(weighted, 1, 2) @ with_one)[:, None]
-        gram[..., :q, :q] += mass[:, None, None, None] * C
-        gram = np.broadcast_to(gram, (k, d, q + 1, q + 1)) if missing else gram
-    else:
-        gram = np.empty((k, d, q + 1, q + 1))
-        for j, r in enumerate(R):
-            products = weighted[j, :, :, None] * with_one[j, :, None, :]
-            products[:, :q, :q] += r[:, None, None] * C[j]
-            gram[j] = (seen.T @ products.reshape(b, -1)).reshape(gram.shape[1:])
-    return Stats(mass, R @ (Y * Y), cross, gram, float(level.sum()))
-
-
-def update(stats: Stats, state: State, floor: float, *, shared: bool) -> State:
-    """The next state: every feature is regressed on factors, over the rows that have it."""
-    q = state.loadings.shape[2]
-    mass = np.maximum(stats.mass, 1e-300)
-    own = stats.gram[:, :, q, q]
-    known = own > 1e-10 * mass.sum()  # features of less weight keep their parameters
-    own = np.where(known, own, 1.0)
-    H = stats.cross / own[:, :, None]
-    G = np.where(known[..., None, None], stats.gram / own[:, :, None, None], np.eye(q + 1))
-    solution = np.linalg.solve(G, H[..., None])[..., 0]
-    noise = stats.squares / own - np.sum(solution * H, axis=2)
-    if shared:
-        own = np.where(known, own, 0.0)
-        total = own.sum(axis=0)
-        pooled = np.sum(own * noise, axis=0) / np.where(total > 0, total, 1.0)
-        noise = np.broadcast_to(np.where(total > 0, pooled, state.uniquenesses[0]), noise.shape)
-    else:
-        noise = np.where(known, noise, state.uniquenesses)
-    return State(
-        mass / mass.sum(),
-        np.where(known, solution[:, :, q], state.means),
-        np.where(known[..., None], solution[:, :, :q], state.loadings),
-        np.maximum(noise, floor),
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class Factors(Component):
     """Normal clusters of ``n_factors`` factors in ``coordinates`` of unit variances."""
@@ -206,16 +150,55 @@ class Factors(Component):
         return expect(np.asarray(block), ready).joint
 
     def summarize(self, block: Array, weights: Weights, ready: Ready, given: Weights = None) -> Any:
-        return summarize(np.asarray(block), weights, ready, given, missing=self.missing)
+        """Sums over a block; with ``missing``, in the form for rows with missing values."""
+        X = np.asarray(block)
+        joint, F, C, Y, seen = expect(X, ready)
+        R, level = weighted_columns(joint, weights, given)
+        (k, b, q), d, mass = F.shape, X.shape[1], R.sum(axis=1)
+        with_one = np.concatenate([F, np.ones((k, b, 1))], axis=2)
+        weighted = with_one * R[:, :, None]
+        flat = np.moveaxis(weighted, 0, 1).reshape(b, -1)
+        cross = np.moveaxis((Y.T @ flat).reshape(d, k, q + 1), 1, 0)
+        if seen is None:
+            gram = (np.swapaxes(weighted, 1, 2) @ with_one)[:, None]
+            gram[..., :q, :q] += mass[:, None, None, None] * C
+            gram = np.broadcast_to(gram, (k, d, q + 1, q + 1)) if self.missing else gram
+        else:
+            gram = np.empty((k, d, q + 1, q + 1))
+            for j, r in enumerate(R):
+                products = weighted[j, :, :, None] * with_one[j, :, None, :]
+                products[:, :q, :q] += r[:, None, None] * C[j]
+                gram[j] = (seen.T @ products.reshape(b, -1)).reshape(gram.shape[1:])
+        return Stats(mass, R @ (Y * Y), cross, gram, float(level.sum()))
 
     def update(self, stats: Any, state: State) -> State:
-        return update(stats, state, self.floor, shared=self.shared)
+        """Every feature is regressed on factors, over the rows that have it."""
+        q = state.loadings.shape[2]
+        mass = np.maximum(stats.mass, 1e-300)
+        own = stats.gram[:, :, q, q]
+        known = own > 1e-10 * mass.sum()  # features of less weight keep their parameters
+        own = np.where(known, own, 1.0)
+        H = stats.cross / own[:, :, None]
+        G = np.where(known[..., None, None], stats.gram / own[:, :, None, None], np.eye(q + 1))
+        solution = np.linalg.solve(G, H[..., None])[..., 0]
+        noise = stats.squares / own - np.sum(solution * H, axis=2)
+        if self.shared:
+            own = np.where(known, own, 0.0)
+            total = own.sum(axis=0)
+            pooled = np.sum(own * noise, axis=0) / np.where(total > 0, total, 1.0)
+            noise = np.broadcast_to(np.where(total > 0, pooled, state.uniquenesses[0]), noise.shape)
+        else:
+            noise = np.where(known, noise, state.uniquenesses)
+        return State(
+            mass / mass.sum(),
+            np.where(known, solution[:, :, q], state.means),
+            np.where(known[..., None], solution[:, :, :q], state.loadings),
+            np.maximum(noise, self.floor),
+        )
 
     def n_parameters(self) -> int:
-        """Number of free, identified parameters.
-
-        Loadings are determined up to a rotation of the factors, and a covariance has only d (d + 1)
-        / 2 different entries."""
+        """Number of free, identified parameters. Loadings are determined up to a rotation of the
+        factors, and a covariance has only d (d + 1) / 2 different entries."""
         k, q, d = self.n_clusters, self.n_factors, len(self.coordinates.scale)
         loadings = d * q - q * (q - 1) // 2
         covariances = k * loadings + (d if self.shared else k * d)

@@ -116,13 +116,10 @@ def fitted_covariances(
     n_steps: int = 200,
 ) -> np.ndarray:
     """Maximum-likelihood covariances (k, d, d), (k, d) or (k,), depending on the family.
-
     ``scatter`` (k, d, d) are weighted sums of squares about the means (or their ``reduced`` form),
     ``mass`` (k,) sums of responsibilities. Iterative families (VEI, VEE, VEV, EVE, VVE) start at
     ``previous``; every step improves the criterion, so a few are enough inside EM. ``floor`` is the
-    smallest variance in any direction. All arrays may have further leading axes for separate
-    mixtures.
-    """
+    smallest variance in any direction. Leading axes are separate mixtures."""
     if scatter.ndim == mass.ndim + 2:
         scatter = reduced(scatter, family)
     kind, k = kind_of(family), mass.shape[-1]
@@ -224,12 +221,10 @@ LEAST_MASS = 1e-12  # share of all objects below which a component keeps its par
 
 
 class State(NamedTuple):
-    """Parameters of a mixture: those that EM changes, and constants that it needs.
-
-    Weights (k,), or (k + 1,) with noise last; means (k, d); covariances (k, d, d), (k, d) or (k,)
-    by the kind of the family. The sum of ``noise`` (d,) is the log density of the noise component;
-    ``floor`` is the smallest variance in any direction. Clusters with heavy tails have degrees of
-    freedom (k,)."""
+    """Parameters of a mixture: those that EM changes, and constants that it needs. Weights (k,), or
+    (k + 1,) with noise last; means (k, d); covariances (k, d, d), (k, d) or (k,) by the kind of the
+    family. The sum of ``noise`` (d,) is the log density of the noise component; ``floor`` is the
+    smallest variance in any direction. Clusters with heavy tails have degrees of freedom (k,)."""
 
     weights: np.ndarray
     means: np.ndarray
@@ -382,10 +377,8 @@ def precise(Z: Array, densities: Densities) -> Any:
 
 
 def posterior(Z: Array, densities: Densities) -> tuple[Any, Any, Any, Any]:
-    """Weighted densities (k, b) relative to a level, their sums (b,), the levels, and ``Z``.
-
-    The common level is the peak, which saves two passes, unless all densities of an object
-    underflow."""
+    """Weighted densities (k, b) relative to a level, their sums (b,), the levels, and ``Z``. The
+    level is the peak, which saves two passes, unless all densities of an object underflow."""
     xp = namespace(Z)
     L, Z = logits(Z, densities)
     shift = 300.0 if Z.dtype == xp.float64 else 40.0
@@ -457,10 +450,9 @@ def update(
     kind: str | None = None,
     prior: Prior | None = None,
 ) -> State:
-    """The M step; ``kind`` is the form of the sums, if not that of the family.
-
-    Components without mass do not change. Statistics of heavy tails have separate masses
-    (``mass``), since their sums weight objects by distance."""
+    """The M step; ``kind`` is the form of the sums, if not that of the family. Components without
+    mass do not change. Statistics of heavy tails have separate masses (``mass``), since their sums
+    weight objects by distance."""
     k, d = state.means.shape
     kind = kind or kind_of(state.family)
     pull, first, second = distances.moments(stats.sums[:k], d, kind)
@@ -524,10 +516,8 @@ def pack(state: State) -> np.ndarray:
 
 
 def unpack(vector: np.ndarray, like: State) -> State:
-    """The state that ``pack`` turned into a vector.
-
-    Extrapolated covariances need not belong to the family, so they are projected as in an M step.
-    """
+    """The state that ``pack`` turned into a vector. Extrapolated covariances need not belong to the
+    family, so they are projected as in an M step."""
     n, (k, d), family = len(like.weights), like.means.shape, like.family
     weights = np.exp(vector[:n] - vector[:n].max())
     shape = vector[n + k * d :]
@@ -551,10 +541,9 @@ def unpack(vector: np.ndarray, like: State) -> State:
 
 class Whole:
     """Whole runs in one native loop, for few features in one block, with the same steps,
-    extrapolation and tolerance as ``engine.component.Likelihood``.
-
-    Quadratic features ``Z`` (q, n) of the kind of a family, weights (n,), a prior or None, and
-    linked rows or None, whose weights are zero."""
+    extrapolation and tolerance as ``engine.component.Likelihood``. Quadratic features ``Z`` (q, n)
+    of the kind of a family, weights (n,), a prior or None, and linked rows or None, of weight
+    zero."""
 
     def __init__(
         self,
@@ -670,10 +659,8 @@ _NOTHING = Start()
 
 @dataclass(frozen=True, eq=False)
 class Gaussian(Component):
-    """Normal clusters whose covariances belong to one family.
-
-    ``noise`` is the starting share of a uniform component, ``box`` (d,) its log density along every
-    feature of the unmixed coordinates."""
+    """Normal clusters whose covariances belong to one family. ``noise`` is the starting share of a
+    uniform component, ``box`` (d,) its log density along every unmixed feature."""
 
     n_clusters: int
     covariance_type: str

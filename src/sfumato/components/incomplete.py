@@ -36,9 +36,8 @@ def marginals(X: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> list
 def expected_sums(
     X: np.ndarray, parts: list[Any], R: np.ndarray, spread: np.ndarray | None = None
 ) -> np.ndarray:
-    """Expected sums (k, q) of z(x) with weights ``R`` (k, b), noise last.
-
-    ``spread`` (k, b) are separate weights for the missing part of a row."""
+    """Expected sums (k, q) of z(x) with weights ``R`` (k, b), noise last. ``spread`` (k, b) are
+    separate weights for the missing part of a row."""
     found = np.zeros((len(R), 0))
     for j, part in enumerate(parts):
         first, second = part.moments(X, R[j], None if spread is None else spread[j])
@@ -54,8 +53,8 @@ def with_errors(
     X: np.ndarray, errors: np.ndarray, weights: np.ndarray, means: np.ndarray, spreads: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
     """Posterior probabilities (k, b) and log-densities (b,) of objects with errors, and for every
-    component, of covariance ``spreads`` (k, d, d), Sigma_j T^-1 (x - mu_j) (b, d) and Sigma_j T^-1
-    (b, d, d)."""
+    component, of covariance ``spreads``, Sigma_j T^-1 (x - mu_j) (b, d) and Sigma_j T^-1 (b, d,
+    d)."""
     d = X.shape[1]
     L, gains = np.empty((len(means), len(X))), []
     shares = np.log(np.maximum(weights, np.finfo(float).tiny))

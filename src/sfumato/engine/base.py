@@ -93,7 +93,6 @@ class InductiveClusterer(Clusterer):
         -------
         self
         """
-        self._forget()
         several = isinstance(self.n_clusters, str) or np.ndim(self.n_clusters)
         if several and hasattr(self, "_fit_automatic"):
             return self._fit_automatic(X, sample_weight)

@@ -86,7 +86,11 @@ class Clusterer(
 
     @documented
     def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects.
+        """Memberships of new objects, each placed separately.
+
+        In place of features, models with ``similarity="precomputed"`` are given similarities
+        (n_new, n) to the fitted objects, and a consensus with ``ensemble="precomputed"`` labels by
+        the same partitions or membership matrices. Of these, objects like no other get equal ones.
 
         %(new_objects)s
         """
@@ -281,8 +285,12 @@ def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(fit)
     def fitted(self: Any, *args: Any, **kwargs: Any) -> Any:
         with noted(self) as said:
-            self.__dict__.pop("notes_", None)
-            answer = fit(self, *args, **kwargs)
+            self._forget()
+            try:
+                answer = fit(self, *args, **kwargs)
+            except (ValueError, TypeError):
+                self._forget()
+                raise
             # A fit that took over a fitted copy already has the warnings of the copy.
             self.notes_ = tuple(dict.fromkeys([*getattr(self, "notes_", ()), *said]))
             self._warn_of_empty_clusters()

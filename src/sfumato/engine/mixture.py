@@ -100,7 +100,6 @@ class Mixture(Constrained):
     ) -> Any:
         """Fit. With ``in_batches``, features that are constant here may vary in later batches."""
         self._in_batches = in_batches
-        self._forget()
         self._check_parameters()
         self._check_memory(X)
         X = self._read(X, reset=True)

@@ -98,7 +98,6 @@ class SimilarityClusterer(Clusterer):
         -------
         self
         """
-        self._forget()
         if not isinstance(self.n_clusters, Integral):
             if pair_weight is not None:
                 raise ValueError(f"n_clusters={self.n_clusters!r} takes no pair_weight: give one")

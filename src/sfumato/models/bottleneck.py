@@ -114,11 +114,10 @@ def compression(Y: np.ndarray, mass: np.ndarray, weights: np.ndarray) -> float:
 def sequential(
     Q: np.ndarray, mass: np.ndarray, labels: np.ndarray, k: int
 ) -> tuple[np.ndarray, float]:
-    """Labels after moving each object in turn to the cheapest cluster, and their I(C;V).
-
-    I(C;V) = H(C) + sum_v phi(v) with phi(v) = sum_c p(v, c) log p(v, c) - p(v) log p(v), so x
-    belongs to the cluster with the smallest phi(v) - phi(v + x). Only the classes of x change. An
-    object that is alone in its cluster stays."""
+    """Labels after moving each object in turn to the cheapest cluster, and their I(C;V). I(C;V) =
+    H(C) + sum_v phi(v) with phi(v) = sum_c p(v, c) log p(v, c) - p(v) log p(v), so x belongs to the
+    cluster with the smallest phi(v) - phi(v + x). Only the classes of x change. An object that is
+    alone in its cluster stays."""
     T = sp.csr_array(Q * mass[:, None] if isinstance(Q, np.ndarray) else Q.multiply(mass[:, None]))
     labels = labels.copy()
     table = np.zeros((T.shape[1], k))
@@ -146,10 +145,8 @@ def sequential(
 
 
 def seeds(Q: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Starting distributions (k, classes).
-
-    They are rows of ``Q``, each drawn far (in divergence) from those before it, mixed with the mean
-    of all rows."""
+    """Starting distributions (k, classes). They are rows of ``Q``, each drawn far (in divergence)
+    from those before it, mixed with the mean of all rows."""
     key = np.asarray(Q @ np.random.default_rng(0).normal(size=Q.shape[1]))
     order = np.argsort(key, kind="stable")
     Q, mass = Q[order], mass[order]  # the same seeds for any order of the objects
@@ -267,14 +264,10 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         self._visited: list[tuple[float, float]] = []
 
     def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
-        try:
-            refuse_tensors(self, X)
-            X = check_features(self, X, reset=True)
-            Q, totals = self._distributions(X)
-            mass = _mass(X, totals, sample_weight)
-        except (ValueError, TypeError):
-            self._forget()
-            raise
+        refuse_tensors(self, X)
+        X = check_features(self, X, reset=True)
+        Q, totals = self._distributions(X)
+        mass = _mass(X, totals, sample_weight)
         self._dtype = X.dtype
         return Rows(Q, mass)
 
@@ -314,8 +307,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         distributions = seeds(rows.X, rows.columns[0], k, rng)
         return Bottleneck(np.full(k, 1.0 / k), distributions, float(self.beta))
 
-    def _summarize(self, block: np.ndarray, weights: Any, state: Bottleneck) -> Totals:
-        return summarize(block, weights, state)
+    _summarize = staticmethod(summarize)
 
     def _update(self, stats: Totals, state: Bottleneck) -> Bottleneck:
         return update(stats.joint, state.beta)

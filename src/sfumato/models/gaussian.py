@@ -33,10 +33,8 @@ __all__ = ["GaussianMixture"]
 
 class Constant(NamedTuple):
     """Features without variance, which would make components degenerate; the fit leaves them out.
-
     Published parameters have all features: the constant as mean, no covariance with others, and a
-    variance of ``regularization`` in its units. ``varying`` are the positions of the other
-    features."""
+    variance of ``regularization`` in its units. ``varying`` are the others."""
 
     varying: np.ndarray
     values: np.ndarray
@@ -78,8 +76,7 @@ class Constant(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A mixture of an average: its weight, component and state, and how its columns map to the
-    clusters."""
+    """A mixture of an average: weight, component, state, and how its columns map to clusters."""
 
     weight: float
     component: Gaussian
@@ -342,8 +339,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         )
 
     def _publish_parameters(self) -> None:
-        """Publish parameters in the units of the data, in float64, since squares may overflow
-        float32."""
+        """Publish parameters in the units of the data, in float64, as float32 may overflow."""
         state, component = self._state, self._component
         self.covariance_type_ = component.covariance_type
         self.weights_ = state.weights
@@ -425,7 +421,6 @@ def averaged(members: tuple[Member, ...], parts: list[Any]) -> Any:
 
 def mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Matrix (k, k') that maps memberships ``U`` (n, k) to the clusters of ``reference`` (n, k').
-
     Equal numbers of clusters are matched one to one; otherwise the mass of a cluster is divided in
     proportion to its overlap with each reference cluster."""
     together = U.T.astype(np.float64) @ reference
@@ -438,9 +433,8 @@ def mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
 def average_over(
     data: Objects, fits: list[Fit], best: Fit, plan: Plan
 ) -> tuple[tuple[Member, ...], Any]:
-    """Mixtures with weights ``exp(-BIC / 2)``, and the averaged memberships (n, k).
-
-    Thin components of few objects lower a weight, as in the choice of one mixture."""
+    """Mixtures with weights ``exp(-BIC / 2)``, and the averaged memberships (n, k). Thin components
+    of few objects lower a weight, as in the choice of one mixture."""
     counted = [fit for fit in fits if np.isfinite(fit.candidate.bic)] or [best]
     values = np.array([fit.candidate.bic + fit.doubt() for fit in counted])
     weights = np.nan_to_num(np.exp(0.5 * (np.nanmin([*values, np.inf]) - values)), nan=1.0)

@@ -145,7 +145,6 @@ class MixedMixture(AutomaticMixture, Mixture):
 
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
         """Numeric columns for the structure test, unless categories already separate the clusters.
-
         Categories always have gaps, so valleys of density prove nothing there."""
         codes = to_numpy(self._read(evidence, reset=False))
         if separated_by_categories(codes, self._columns, to_numpy(self.labels_)):
@@ -218,10 +217,8 @@ class MixedMixture(AutomaticMixture, Mixture):
 def separated_by_categories(
     codes: np.ndarray, columns: Sequence[Column], labels: np.ndarray
 ) -> bool:
-    """Whether a naive Bayes rule on the categories recovers most of the labels.
-
-    It must avoid half of the errors made by always naming the largest cluster (Goodman and
-    Kruskal's lambda; the half is a guess)."""
+    """Whether a naive Bayes rule on the categories recovers most of the labels. It must avoid half
+    of the errors made by always naming the largest cluster (Goodman and Kruskal's lambda)."""
     k = int(labels.max()) + 1
     sizes = np.bincount(labels, minlength=k)
     scores = np.log(np.maximum(sizes, 1e-9))[None].repeat(len(labels), axis=0)

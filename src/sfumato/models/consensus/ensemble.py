@@ -223,9 +223,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def fit_transform(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> np.ndarray:
-        """Make the partitions and return them, (n, m).
-
-        -1 means that a partition did not see an object."""
+        """Make the partitions and return them, (n, m). -1 for an object that one did not see."""
         return self.fit(X, y, sample_weight=sample_weight).labelings_
 
     def transform(self, X: Array) -> np.ndarray:
@@ -267,8 +265,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
 
 class Member(NamedTuple):
-    """Rule that labels new objects: centers, an estimator, or (with neither) the nearest seen
-    object."""
+    """Rule that labels new objects: centers, an estimator, or (neither) the nearest object."""
 
     n_clusters: int = 1
     centers: np.ndarray | None = None
@@ -277,8 +274,7 @@ class Member(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Settings shared by all partitions; ``near`` (n, m) are the nearest neighbours of every
-    object."""
+    """Settings shared by all partitions; ``near`` (n, m) are neighbours of each object."""
 
     n_clusters: tuple[int, int]
     subsample: float
@@ -430,7 +426,6 @@ def fit_weighted(model: Estimator, X: Array, weights: Weights) -> np.ndarray:
 
 def _split(labels: np.ndarray, sample: np.ndarray, near: np.ndarray | None) -> np.ndarray:
     """Labels of a sample with clusters split where links between near objects do not connect them.
-
     ``near`` (n, m) are the nearest neighbours of all objects; None keeps clusters whole."""
     if near is None:
         return labels

@@ -192,7 +192,6 @@ class EvidenceAccumulation(CooccurrenceIntervals):
             Pairs of rows that belong together (they share one row of memberships) or apart, with
             weights in a third column, as in ``PairwiseProbabilisticClustering``. They need
             ``consensus="cluster-kernel"`` and form all pairs of objects."""
-        self._forget()
         self._check_parameters()
         links = {"y": y, "must_link": must_link, "cannot_link": cannot_link}
         rng = as_generator(self.random_state)
@@ -215,12 +214,8 @@ class EvidenceAccumulation(CooccurrenceIntervals):
             self._check_memory(X)
             self._fit_hard(X, (partition_weight, sample_weight), settings, rng)
         self._linked = None
-        try:
-            if any(part is not None for part in links.values()):
-                self._linked = fit_linked(self, X, links, settings, sample_weight)
-        except (ValueError, TypeError):
-            self._forget()
-            raise
+        if any(part is not None for part in links.values()):
+            self._linked = fit_linked(self, X, links, settings, sample_weight)
         if self._linked is not None:
             model = self._linked.model
             self._publish(model.memberships_.astype(self._dtype, copy=False), run_of(model))

@@ -57,8 +57,7 @@ GRAPH = Graph()
 
 
 class GraphColumns(NamedTuple):
-    """Communities ``labels`` (n, m) of objects with coordinates ``known`` = (x - shift) projection
-    (n, q)."""
+    """Communities ``labels`` (n, m) of objects at ``known`` = (x - shift) projection (n, q)."""
 
     shift: np.ndarray
     projection: np.ndarray
@@ -82,9 +81,7 @@ class GraphColumns(NamedTuple):
 
     def _shares(self, Y: np.ndarray) -> sp.csr_array:
         """Shares (b, n) of the fitted objects for each new one; a fitted object has only itself.
-
-        They are (R - d) / d with the distance R to the first object without a share (Franke and
-        Little)."""
+        They are (R - d) / d with the distance R to the first object without (Franke and Little)."""
         m = min(GRAPH.n_read + 1, len(self.known))
         index = NearestNeighbors(algorithm="brute").fit(self.known).kneighbors(Y, m)[1]
         # Distances from matrix products are not exactly zero for equal rows.
@@ -102,10 +99,8 @@ class GraphColumns(NamedTuple):
 
 def fit_graph(X: Any, rng: np.random.Generator, weights: Weights = None) -> GraphColumns | None:
     """Communities of the objects; None if values are missing or fewer than three objects differ.
-
     With more than ``GRAPH.exact`` objects, neighbours are found by faiss, or a sample is taken.
-    Equal rows are one object, which counts once as a neighbour and with its total weight in the
-    modularity."""
+    Equal rows are one neighbour, with their total weight in the modularity."""
     if has_missing(Rows(X)):
         return None
     approximate = find_spec("faiss") is not None
@@ -251,9 +246,8 @@ class MixtureColumns(NamedTuple):
 
 
 class CellColumns(NamedTuple):
-    """Indicators of the clusters of hard partitions, computed in the coordinates of ``axes``.
-
-    For missing values, every partition gets a different guess by a component of ``mixtures``."""
+    """Indicators of the clusters of hard partitions, computed in the coordinates of ``axes``. For
+    missing values, every partition gets a different guess by a component of ``mixtures``."""
 
     ensemble: ClusteringEnsemble
     axes: Axes
@@ -371,8 +365,7 @@ class FeatureEvidence:
 
     @cached_property
     def _cells(self) -> ClusteringEnsemble | None:
-        """Cells of complete objects with evenly spread neighbours; None if fewer than half are
-        complete."""
+        """Cells of complete objects with evenly spread neighbours; None if most are not."""
         Y, missing = self.axes.seen(self.points)
         order = by_radius(Y)
         if missing is not None:

@@ -45,9 +45,8 @@ FAINT = 0.25  # smallest relative gap after an eigenvalue that indicates a clust
 
 
 def decided(table: tables.Table) -> tables.Table:
-    """The table without partitions that share no object with the largest connected set.
-
-    Nothing relates the other sets of objects to this one, so their partitions are left out."""
+    """The table without partitions that share no object with the largest connected set. Nothing
+    relates the other sets of objects to this one, so their partitions are left out."""
     if not tables.has_missing(table):
         return table
     seen = table.seen() & (table.weights > 0)
@@ -221,10 +220,8 @@ def fit_hard(
 def choose(
     consensus: Any, table: tables.Table, asked: Any, largest: int, settings: Settings
 ) -> tuple[dict[int, float], bool]:
-    """Scores by number of clusters, and whether the gaps are those of noise.
-
-    ``asked`` are the numbers, or "auto" for 2, ..., ``largest``, doubled as long as the best number
-    is the largest one tried."""
+    """Scores by number of clusters, and whether the gaps are those of noise. ``asked`` are the
+    numbers, or "auto" for 2, ..., ``largest``, doubled as long as the largest is the best."""
     n = len(table.codes)
     if not isinstance(asked, str):
         return _scores(consensus, table, sorted({int(k) for k in asked if k < n} or {1}), settings)
@@ -286,9 +283,8 @@ def _completed(
 
 
 def uniform_where_unseen(table: tables.Table, memberships: np.ndarray) -> np.ndarray:
-    """Memberships, made uniform (with a warning) for objects that no partition saw.
-
-    Sets left undecided are uniform as well; ``decided`` has warned about them."""
+    """Memberships, made uniform (with a warning) for objects that no partition saw. Sets left
+    undecided are uniform as well; ``decided`` has warned about them."""
     unseen = table.coverage <= 0
     if not unseen.any():
         return memberships

@@ -67,10 +67,8 @@ GOLDEN = 0.6180339887498949
 
 
 class Tuning(NamedTuple):
-    """Constants of the consensus.
-
-    Those marked (c) were chosen on the sets of ``benchmarks/quality_sets.py`` that are marked so,
-    and checked on other draws of these sets and on other sets."""
+    """Constants of the consensus. Those marked (c) were chosen on the sets of
+    ``benchmarks/quality_sets.py`` that are marked so, and checked on other draws and sets."""
 
     # Mixtures: components of few objects must not collapse (c). More members change nothing.
     prior: float = 0.1  # weight of the whitened covariance
@@ -126,8 +124,8 @@ class Partial(NamedTuple):
         return cls(np.ascontiguousarray(Y[rows]), starts, spreads, own), rows
 
     def logits(self, rows: np.ndarray) -> np.ndarray:
-        """Log pi_j N (k, m) of the observed values, relative to the one Gaussian, plus its mean
-        log-density."""
+        """Log pi_j N (k, m) of the observed values, relative to the one Gaussian, whose mean is
+        added."""
         L = rows @ distances.features(np.ascontiguousarray(self.Y.T), "full")
         self.native(rows).correct(L)
         return L + 0.5 * (np.sum(self.Y**2, axis=1) - self.Y.shape[1])
@@ -186,10 +184,9 @@ class Mixtures(NamedTuple):
     def guesses(
         self, Y: np.ndarray, missing: Missing, n_guesses: int
     ) -> tuple[np.ndarray, Iterator[np.ndarray]]:
-        """Objects with missing values, and several guesses (m, d) of their coordinates.
-
-        Each guess is the expectation under one component, drawn by its posterior in one mixture;
-        mixtures are used in turn. Equal objects get equal guesses."""
+        """Objects with missing values, and several guesses (m, d) of their coordinates. Each guess
+        is the expectation under one component, drawn by its posterior in one mixture; mixtures are
+        used in turn. Equal objects get equal guesses."""
         partial, where = Partial.of(Y, missing, None)
 
         def guess(number: int) -> np.ndarray:
@@ -539,7 +536,6 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 class Given(NamedTuple):
     """A fitted estimator of the user: its memberships, or indicators of its labels ``names``.
-
     Labels that are not in ``names``, such as -1 for noise, give a row of zeros (not seen)."""
 
     estimator: Estimator
@@ -600,9 +596,8 @@ def lowered(estimator: Estimator, n_objects: int) -> dict[str, int]:
 
 
 def fit_member(X: Array, estimator: Estimator, weights: Weights, seed: int) -> Any:
-    """A member fitted to objects (s, p), or a ``Failure``, so that the others continue.
-
-    Warnings of a member, for example about its number of clusters, do not concern the user."""
+    """A member fitted to objects (s, p), or a ``Failure``, so that the others continue. Warnings of
+    a member, for example about its number of clusters, do not concern the user."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -113,9 +113,8 @@ def _mean(H: Any, mass: Weights) -> np.ndarray:
 def factorize(
     kind: Any, columns: Any, k: int, weights: np.ndarray | None = None, mass: Weights = None
 ) -> Factor:
-    """Factor with ``k`` columns, from the columns H (n, K) of a sample.
-
-    ``weights`` (K,) belong to the columns, ``mass`` (n,) to the objects."""
+    """Factor with ``k`` columns, from the columns H (n, K) of a sample. ``weights`` (K,) belong to
+    the columns, ``mass`` (n,) to the objects."""
     n, regularization = columns.shape[0], kind.regularization
     total = float(n if mass is None else mass.sum())
     scale = 1.0 if weights is None else np.sqrt(weights)
@@ -152,9 +151,7 @@ class Sums(NamedTuple):
 
 def refine(factor: Factor, rows: Rows, k: int, past: Sums | None = None) -> tuple[Factor, Sums]:
     """The factor from sums of dense columns over all rows instead of a sample, in two passes.
-
-    ``past`` are the sums over earlier batches. The rows may have a column with the weights of the
-    objects."""
+    ``past`` are the sums over earlier batches. Rows may have a column of weights."""
     kind, scale, t = factor.kind, factor.scale, factor.kind.regularization
     columns = rows.through(lambda block: _scaled(kind(block), scale))
     if 8 * rows.shape[0] * len(factor.mean) <= KEPT:
@@ -208,11 +205,10 @@ class Reader(NamedTuple):
         return simplex.normalize(namespace(U).clip(U, min=0.0))
 
     def __call__(self, Z: Any) -> Any:
-        """Memberships (n, k) from rows of the factor, softened by the doubt.
-
-        With the misfit e and the information I of the memberships, the doubt t = e / (e + I) is
-        spread over all clusters: (1 - t) u + t / k. Without this, memberships in strongly
-        overlapping clusters are too confident; labels do not change."""
+        """Memberships (n, k) from rows of the factor, softened by the doubt. With the misfit e and
+        the information I of the memberships, the doubt t = e / (e + I) is spread over all clusters:
+        (1 - t) u + t / k. Without this, memberships in strongly overlapping clusters are too
+        confident; labels do not change."""
         U = self.plain(Z)
         doubt = self.misfit / max(self.misfit + self.information, np.finfo(float).tiny)
         return simplex.normalize((1.0 - doubt) * U + doubt / U.shape[1])
@@ -298,8 +294,7 @@ class SoftConsensus(NamedTuple):
         return misfit_of_sums(*rows.sum(sums))
 
     def absorb(self, rows: Rows) -> SoftConsensus:
-        """The consensus with a further batch in its sums; members and compared objects do not
-        change."""
+        """The consensus with a further batch in its sums, and the same members."""
         if self.chosen.factor.kind.on_host or self.chosen.evidence == "given":
             return self
         k = len(self.chosen.factor.constant)
@@ -375,7 +370,6 @@ def _several(rows: Rows, rng: np.random.Generator) -> Rows:
 
 def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, np.ndarray]:
     """Scores by number of clusters and kind of evidence: eigengap, misfit and information.
-
     ``asked`` are the numbers, or "auto" for 2, ..., ``max_clusters`` and for larger numbers (up to
     four times as many) whose eigengap alone exceeds the best mean over the kinds."""
     step = max(1, -(-evidence.points.shape[0] // TUNING.compared))

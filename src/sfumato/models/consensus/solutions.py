@@ -144,8 +144,8 @@ class ByCompletion:
         self.memberships, self.misfit, self.run = U, self.reader.misfit, self.reader.run
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Memberships of new objects, with unseen pairs filled in first by the published loss, then
-        by these memberships."""
+        """Memberships of new objects; unseen pairs are filled in by the published loss, then by
+        these."""
         ratios = tables.pair_shares(new, self.table)[0]
         U = self.published.place(new)
         for _ in range(2):

@@ -159,9 +159,7 @@ def memory_needed(consensus: Any, n: int, k: int, n_init: int) -> dict[str, floa
 def solve(
     consensus: Any, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
 ) -> Any:
-    """The solution of a consensus, by name or by estimator, for k clusters.
-
-    ``start`` are optional starting memberships."""
+    """The solution of a consensus, by name or by estimator, for k clusters."""
     if table.mass is not None and (not isinstance(consensus, str) or consensus in BY_COPIES):
         return ByCopies(consensus, table, k, settings, start)
     if not isinstance(consensus, str):
@@ -230,10 +228,8 @@ class ByLinkage:
         self.run = run_at_once(height)
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Each new object joins the cluster to which it is most similar under the linkage.
-
-        An object with the same labels as a fitted one joins its cluster, even if another finished
-        cluster is more similar."""
+        """Each new object joins the cluster to which it is most similar under the linkage. An
+        object with the same labels as a fitted one joins its cluster in any case."""
         S = filled(tables.pair_shares(new, self.table)[0])
         reduce: Any = {"single": np.max, "average": np.mean, "complete": np.min}[self.method]
         similar = [reduce(S[:, column > 0], axis=1) for column in self.groups.T]
@@ -250,10 +246,8 @@ def _row_keys(table: tables.Table) -> list[bytes]:
 
 
 class ByEstimator:
-    """Any estimator that takes a similarity.
-
-    Models of this library multiply with the operator; others get the matrix, or 1 - matrix as
-    distances."""
+    """Any estimator that takes a similarity. Models of this library multiply with the operator;
+    others get the matrix, or 1 - matrix as distances."""
 
     def __init__(
         self, estimator: Estimator, table: tables.Table, k: int, settings: Settings

@@ -157,18 +157,13 @@ class DirichletProcessMixture(Constrained):
     def _learn(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, links: tuple[Any, Any]
     ) -> Any:
-        self._forget()
         prior = self._check_parameters()
         self._check_memory(X)
-        try:
-            X = check_features(self, X, reset=True, missing=True)
-            known = Known.of(*links, y, X, X.shape[0])
-            rows, component = self._prepare(X, sample_weight, prior, known)
-            # Clusters may be reordered during a fit, so known labels only join rows until its end.
-            linked = LinkedRows.of(known._replace(labels=None), X, rows.columns[0])
-        except (ValueError, TypeError):
-            self._forget()
-            raise
+        X = check_features(self, X, reset=True, missing=True)
+        known = Known.of(*links, y, X, X.shape[0])
+        rows, component = self._prepare(X, sample_weight, prior, known)
+        # Clusters may be reordered during a fit, so known labels only join rows until its end.
+        linked = LinkedRows.of(known._replace(labels=None), X, rows.columns[0])
         seeds = as_generator(self.random_state).integers(2**63, size=self.n_init)
         if self.inference == "gibbs":
             run = self._sample(component, rows, prior, seeds)

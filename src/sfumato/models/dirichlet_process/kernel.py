@@ -202,9 +202,8 @@ def summarize(
 
 
 def opened(state: State) -> State:
-    """The clusters that objects may join: those in use, and one empty cluster.
-
-    The other empty clusters are equal to it, but later sticks make them less probable."""
+    """The clusters that objects may join: those in use, and one empty cluster. The other empty
+    clusters are equal to it, but later sticks make them less probable."""
     k = int(np.sum(state.counts > 1e-12 * state.counts.sum())) + 1
     kept = {name: getattr(state, name)[:k] for name in ("sums", "counts", "coefficients", "offset")}
     return state._replace(**kept)
@@ -482,9 +481,8 @@ class Ascent(NamedTuple):
 
 
 def most_probable(components: list[Any], rows: Rows, alpha: float) -> Any:
-    """The component under which objects and partition are most probable, by empirical Bayes.
-
-    With missing values it is the first one. The seed of a fit does not matter."""
+    """The component under which objects and partition are most probable, by empirical Bayes. With
+    missing values it is the first one. The seed of a fit does not matter."""
     if len(components) == 1 or has_missing(rows):
         return components[0]
     rng = np.random.default_rng(0)
@@ -527,7 +525,6 @@ def fuse(
     component: Any, sums: np.ndarray, counts: np.ndarray, alpha: float, most: int
 ) -> list[np.ndarray]:
     """Clusters (m,), numbered from 0, of groups with these sums (m, q) and positive weights (m,).
-
     Among the partitions into at most ``most`` clusters found by merging pairs, the last is the most
     probable; before it come finer ones."""
     tree = Tree.of(component, sums, counts, np.log(alpha))

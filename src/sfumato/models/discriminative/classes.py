@@ -52,8 +52,7 @@ def class_rows(y: ArrayLike | None, n: int, classes: Any = None) -> tuple[Any, n
 
 
 def _labelled(y: np.ndarray) -> np.ndarray:
-    """Mask (n,) of the labels that are classes: -1, "-1", the empty string, None, NaN, NaT and NA
-    mean unlabelled."""
+    """Mask (n,) of labels that are classes, not -1, "-1", "", None, NaN, NaT or NA."""
     if y.dtype.kind == "O":
         return np.array([not _is_missing(value) for value in y.tolist()], dtype=bool)
     if y.dtype.kind == "U":

@@ -156,7 +156,6 @@ class DiscriminativeClustering(Clusterer):
             Unlabelled objects (-1) get memberships but do not affect the prototypes.
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object."""
-        self._forget()
         self._check_parameters()
         self._check_memory(X)
         X = self._features(X, reset=True)

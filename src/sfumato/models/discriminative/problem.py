@@ -249,8 +249,7 @@ class Problem(NamedTuple):
         return self.rows.sum(block)[0]
 
     def table(self, centers: np.ndarray, bandwidth: float | None = None) -> np.ndarray:
-        """Soft counts (k, classes) of classes in clusters; without a bandwidth, counts of the
-        Voronoi cells."""
+        """Counts (k, classes) in clusters, soft or (without a bandwidth) in Voronoi cells."""
 
         def block(X: Array, Q: Any) -> tuple[np.ndarray]:
             X = self.frame(X)
@@ -405,10 +404,8 @@ def learn(
     tol: float,
 ) -> loop.Run:
     """The best prototypes found by online passes in random order. After two passes without
-    progress, the search returns to the best ones with half the step size.
-
-    The state of the random generator is part of the state, so a resumed search uses the same
-    orders."""
+    progress, the search returns to the best ones with half the step size. The state of the random
+    generator is part of the state, so a resumed search uses the same orders."""
 
     def value_of(state: Online) -> float:
         return problem.objective(problem.table(state.average, bandwidth), state.average)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...array.arrays import to_numpy
+from ...array.arrays import as_dense, to_numpy
 from ...array.docs import documented
 from ...array.rows import Rows, add, has_missing
 from ...array.types import Array, ArrayLike, RandomState
@@ -142,7 +142,6 @@ class FuzzyCMeans(AutomaticClusters, Constrained, InductiveClusterer):
     def _learn(
         self, X: Any, y: Any, sample_weight: ArrayLike | None, links: tuple[Any, Any]
     ) -> Any:
-        self._forget()
         if isinstance(self.n_clusters, str) or np.ndim(self.n_clusters):
             pairs = dict(zip(("must_link", "cannot_link"), links, strict=True))
             return self._fit_automatic(X, sample_weight, y, **pairs)
@@ -188,15 +187,15 @@ class FuzzyCMeans(AutomaticClusters, Constrained, InductiveClusterer):
         if links is not None:
             w = np.ones(len(links.rows)) if weights is None else weights[links.rows]
             Z = self._seen(points[links.rows], kind=self._kind).astype(np.float64)
-            self._linked = LinkedUnits.of(links, np.asarray(_dense(Z)), w, unit)
+            self._linked = LinkedUnits.of(links, np.asarray(as_dense(Z)), w, unit)
         return rows
 
     def _seen(self, points: Any, *, kind: str) -> Any:
         """z(x) (b, q) of features, or of rows in the space of the kernel, in scaled coordinates."""
         inner = self._coordinates.inner(points)
         if kind == "partial":
-            inner = np.asarray(_dense(inner), dtype=np.float64)
-        return kernel.features((_dense(inner) if kind == "full" else inner).T, kind).T
+            inner = np.asarray(as_dense(inner), dtype=np.float64)
+        return kernel.features((as_dense(inner) if kind == "full" else inner).T, kind).T
 
     def _new(self, X: Any, sample_weight: ArrayLike | None = None) -> tuple[Rows, kernel.Distances]:
         """New objects in the form of the fitted model, and the centers for a pass over them."""
@@ -284,7 +283,7 @@ class FuzzyCMeans(AutomaticClusters, Constrained, InductiveClusterer):
         size = max(20 * self.n_clusters, min(size, 2**24 // max(d, 1)))
 
         def features(block: Any) -> Any:
-            X = _dense(block[:, 1 : d + 1])
+            X = as_dense(block[:, 1 : d + 1])
             if self._kind != "partial":
                 return X
             share = block[:, d + 1 :]
@@ -425,18 +424,12 @@ class FuzzyCMeans(AutomaticClusters, Constrained, InductiveClusterer):
             )
 
     def _indistinct(self, total: float) -> float:
-        """Squared distance below which two centers count as one.
-
-        For centers at a squared distance g and objects at a mean distance D, the two memberships of
-        an object in the direction between the centers differ by a factor of about 1 + sqrt(2 g /
-        ((m - 1) D))."""
+        """Squared distance below which two centers count as one. For centers at a squared distance
+        g and objects at a mean distance D, the two memberships of an object in the direction
+        between the centers differ by a factor of about 1 + sqrt(2 g / ((m - 1) D))."""
         least = 1e-8 * float(self._coordinates.variances.sum())
         if self.entropy is not None or self._full:
             return least
         scale = float(self._coordinates.scale[0])
         spread = float(self.objective_) / total * scale * scale
         return max(least, 0.5 * TUNING.alike**2 * (self._rule.fuzzifier - 1.0) * spread)
-
-
-def _dense(block: Any) -> Any:
-    return block.toarray() if sp.issparse(block) else block

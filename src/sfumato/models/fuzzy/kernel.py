@@ -92,7 +92,6 @@ def choose(
     cap: float = np.inf,
 ) -> float:
     """The fuzzifier for ``k`` clusters of sorted objects ``X`` (n, d) with their mean at zero.
-
     Values may be missing; k-means clips squared distances at ``cap``."""
     there = ~np.isnan(X)
     whole = np.where(there, X, 0.0)
@@ -448,9 +447,8 @@ class LinkedUnits(NamedTuple):
     def _memberships(
         self, D: np.ndarray, rule: Rule, start: np.ndarray | None
     ) -> tuple[np.ndarray, float]:
-        """Memberships of units at distances ``D`` (u, k), and their cost.
-
-        Units of pairs are updated in turn, from ``start`` or from a greedy labelling."""
+        """Memberships of units at distances ``D`` (u, k), and their cost. Units of pairs are
+        updated in turn, from ``start`` or from a greedy labelling."""
         U = np.zeros(D.shape) if start is None else start.copy()
         U[self.alone] = _share(D[self.alone], rule)[0]
         if self.labelled:

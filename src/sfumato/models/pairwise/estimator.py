@@ -73,12 +73,10 @@ def best_of_starts(
     group: Any = None,
     solver: str = "coordinate",
 ) -> loop.Run:
-    """The best run over all starts, for the similarity ``W`` of the problem.
-
-    With many objects, the starts compete on a sample, and the best one continues with all objects.
-    Without a sample, or if the similarity has a factor, the spectral start uses all objects.
-    ``init`` are memberships of rows, ``group`` (n,) the object of each row, and ``labels`` known
-    labels."""
+    """The best run over all starts, for the similarity ``W`` of the problem. With many objects, the
+    starts compete on a sample, and the best one continues with all objects. Without a sample, or if
+    the similarity has a factor, the spectral start uses all objects. ``init`` are memberships of
+    rows, ``group`` (n,) the object of each row, and ``labels`` known labels."""
     rng, n, n_init = as_generator(settings.random_state), problem.W.n, settings.n_init
     factored = isinstance(problem.W, kernel.Low)
     solve: Solve = partial(descend, settings, solver)
@@ -195,10 +193,8 @@ def contest(
 def on_a_sample(
     problem: kernel.Problem, k: int, n_init: int, rng: np.random.Generator, solve: Solve
 ) -> Array | None:
-    """The best of several starts on a sample of the objects, extended to all, (n, 1, k).
-
-    None for few objects, sparse rows (which a sample would empty), held objects or links, or if the
-    sample shows only noise."""
+    """The best of several starts on a sample of the objects, extended to all, (n, 1, k). None for
+    few objects, sparse rows (which a sample would empty), held objects or links, or noise."""
     size = SAMPLE + PER_CLUSTER * k
     plain = problem.held is None and problem.linked is None and problem.left is None
     if isinstance(problem.W, kernel.Low):
@@ -501,7 +497,6 @@ def drawn_memberships(
     rng: np.random.Generator,
 ) -> Iterator[np.ndarray]:
     """Memberships (n, k) refitted to similarities drawn around scale * U U', starting from U.
-
     ``model`` must take signed similarities, since noise may make them negative."""
     n = len(U)
     why = "a similarity drawn from the fitted model"
@@ -575,11 +570,9 @@ def lower_bound(W: Any, k: int) -> float:
 
 
 def split_bound(W: np.ndarray, k: int) -> float:
-    """Lower bound of  sum_{i != j} (w_ij - a u_i'u_j)^2  over all memberships.
-
-    The block between two halves of the objects has no diagonal, and a U_A U_B' has rank k, so the
-    squared singular values of W_AB beyond the k largest remain. Pairs within a half are bounded in
-    the same way."""
+    """Lower bound of  sum_{i != j} (w_ij - a u_i'u_j)^2  over all memberships. The block between
+    two halves of the objects has no diagonal, and a U_A U_B' has rank k, so the squared singular
+    values of W_AB beyond the k largest remain. Pairs within a half are bounded in the same way."""
 
     def tail(rows: np.ndarray) -> float:
         # Every second object, since consecutive ones may be in one cluster, with a low-rank block.

@@ -79,14 +79,12 @@ class Implicit:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A similarity, and the settings of the fit.
-
-    ``exclude`` leaves out the diagonal, ``scale`` is a number or None to fit it. ``weights`` (n,)
-    belong to the objects; rows where ``held`` (n,) is True keep their memberships. For merged
-    objects, whose members share one row, ``left`` holds the excluded self pairs per unit of weight
-    (n,), and their similarities (n,). The sparse matrix ``linked`` (n, n) pulls objects together
-    (positive) or apart: the objective is f - 2 <VU, linked VU>, so that links do not change the
-    scale."""
+    """A similarity, and the settings of the fit. ``exclude`` leaves out the diagonal, ``scale`` is
+    a number or None to fit it. ``weights`` (n,) belong to the objects; rows where ``held`` (n,) is
+    True keep their memberships. For merged objects, whose members share one row, ``left`` holds the
+    excluded self pairs per unit of weight (n,), and their similarities (n,). The sparse matrix
+    ``linked`` (n, n) pulls objects together (positive) or apart: the objective is f - 2 <VU, linked
+    VU>, so that links do not change the scale."""
 
     W: Any
     exclude: bool
@@ -174,10 +172,8 @@ def weighted(problem: Problem, U: Array) -> Any:
 
 
 def fitted_scale(problem: Problem, t: Array, q: Array) -> Any:
-    """The scale of every run: a = t / q, or the fixed one.
-
-    If no two objects share a cluster, every scale fits equally well; then it is the root mean
-    square similarity."""
+    """The scale of every run: a = t / q, or the fixed one. If no two objects share a cluster, every
+    scale fits equally well; then it is the root mean square similarity."""
     if problem.scale is not None:
         return np.full_like(t, problem.scale)
     shared = q > 1e-24 * problem.total**2  # smaller mean squares are rounding errors
@@ -452,10 +448,8 @@ def by_panels(problem: Problem, origin: Any, scale: Any, damping: Any) -> tuple[
 def _panel(
     problem: Problem, rows: slice, old: Any, product: Array, S: Array, S_panel: Any, *runs: Array
 ) -> Any:
-    """New memberships of a panel after k / 2 pair steps.
-
-    The terms within the panel are majorised; all others are exact. ``runs`` holds the scales and
-    the damping."""
+    """New memberships of a panel after k / 2 pair steps. The terms within the panel are majorised;
+    all others are exact. ``runs`` holds the scales and the damping."""
     xp = namespace(old)
     k, dtype = old.shape[2], old.dtype
     a, damping = (part[:, None, None] for part in runs)
@@ -474,9 +468,7 @@ def _panel(
 
 def _of_matrix(W: Explicit, V: Array, visit: Any) -> tuple[Any, Any]:
     """Visit the panels of ``V`` (n, c) in order, with the newest values; t (c,) before and after.
-
-    ``visit(rows, product)`` gets the current (W V)[rows] and returns the change of V[rows], which
-    is then applied."""
+    ``visit(rows, product)`` gets the current (W V)[rows] and returns the change of V[rows]."""
     t_old, t_change = 0.0, 0.0
     for rows in getattr(W, "panels", None) or panels(W.n):
         strip, old = W.W[rows, :], V[rows, ...]
