@@ -187,11 +187,11 @@ class Rows:
         return Rows(out, *self.columns, n_jobs=self.n_jobs)
 
     def sample(self, size: int, rng: np.random.Generator) -> Rows:
-        """About ``size`` rows of weight one, drawn by the weights in the first column; of a NumPy
-        array, the same ones in whatever order they come.
+        """About ``size`` rows of weight one, drawn by the weights in the first column; of an
+        array in host memory, the same ones in whatever order they come.
         """
         weights = self.columns[0]
-        order = sorted_rows(self.X) if isinstance(self.X, np.ndarray) else slice(None)
+        order = sorted_rows(self.X) if is_numpy(self.X) else slice(None)
         where = (np.arange(size) + rng.random(size)) / size
         if weights is None:
             indices = (where * self.shape[0]).astype(np.int64)
@@ -210,10 +210,13 @@ class Rows:
         return rows.toarray() if sp.issparse(rows) else rows
 
 
-def sorted_rows(X: np.ndarray) -> np.ndarray:
-    """Indices (n,) of the rows in lexicographic order of (at most sixteen) features."""
-    if X.size == 0:
-        return np.arange(len(X))
+def sorted_rows(X: Any) -> np.ndarray:
+    """Indices (n,) of the rows of an array or sparse array in lexicographic order of (at most
+    sixteen) features.
+    """
+    if 0 in X.shape:
+        return np.arange(X.shape[0])
+    X = X[:, :16].toarray() if sp.issparse(X) else X
     order = np.argsort(X[:, 0], kind="stable")
     first = X[order, 0]
     tie = ~(first[1:] > first[:-1])  # also between missing values

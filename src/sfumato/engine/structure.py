@@ -313,7 +313,7 @@ def _sample(n: int, evidence: ArrayLike, kind: str) -> np.ndarray | None:
     if n <= LARGEST or (kind == "similarity" and not divisible):
         return None
     chosen = np.sort(np.random.default_rng(0).choice(n, LARGEST, replace=False))
-    if isinstance(evidence, np.ndarray) and kind != "similarity":
+    if is_numpy(evidence) and kind != "similarity":
         chosen = sorted_rows(evidence)[chosen]  # the same objects in whatever order they come
     return chosen
 
