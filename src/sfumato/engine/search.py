@@ -26,7 +26,6 @@ from ..array.arrays import to_numpy
 from ..array.rows import Rows
 from ..array.types import Array, Weights
 from ..data.constraints import Known, matching
-from ..numerics import seeding
 from ..numerics.distances import softmax_columns
 from ..numerics.seeding import SCREEN, Sample
 from . import loop
@@ -110,15 +109,9 @@ class Objects:
         if self.X.shape[0] <= SCREEN:
             return self
         rng = np.random.default_rng(seed)
-        if not isinstance(self.X, np.ndarray):
-            rows = Rows(self.X, self.weights, *self.columns).sample(SCREEN, rng)
-            X, columns = rows.X, rows.columns[1:]
-        else:
-            order = seeding.sort(self.X, self.weights)
-            mass = None if self.weights is None else self.weights[order]
-            chosen = Rows(order[:, None], mass).sample(SCREEN, rng).X[:, 0]
-            X = self.X[chosen].astype(np.float64)
-            columns = tuple(None if part is None else part[chosen] for part in self.columns)
+        rows = Rows(self.X, self.weights, *self.columns).sample(SCREEN, rng)
+        X = rows.X.astype(np.float64) if isinstance(rows.X, np.ndarray) else rows.X
+        columns = rows.columns[1:]
         size = float(SCREEN)
         return replace(self, X=X, weights=None, total=size, count=size, columns=columns, _rows={})
 

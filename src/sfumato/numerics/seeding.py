@@ -30,7 +30,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from ..array.arrays import native, to_numpy
-from ..array.rows import Rows
+from ..array.rows import Rows, sorted_rows
 from ..array.types import Array, Weights
 from .distances import Coordinates
 from .missing import Background, one_gaussian
@@ -40,7 +40,7 @@ SCREEN = 4096  # size of the sample for starts, on which many candidates compete
 
 def sort(X: np.ndarray, weights: Weights) -> np.ndarray:
     """Objects of positive weight, in lexicographic order of (at most sixteen) features."""
-    order = np.lexsort(X.T[15::-1]) if X.size else np.arange(len(X))  # the last key leads
+    order = sorted_rows(X)
     return order if weights is None else order[weights[order] > 0]
 
 
