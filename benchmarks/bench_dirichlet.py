@@ -13,8 +13,10 @@ from threadpoolctl import threadpool_limits
 
 from sfumato import DirichletProcessMixture
 from sfumato.array.rows import Rows
+from sfumato.components import conjugate as priors
 from sfumato.conjugate import NormalInverseWishart
-from sfumato.models.dirichlet_process import kernel, priors, sampling, variational
+from sfumato.models.dirichlet_process import kernel, sampling
+from sfumato.models.dirichlet_process import kernel as variational
 
 from .timing import Line, medians
 

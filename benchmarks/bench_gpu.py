@@ -56,8 +56,9 @@ def pairwise_passes() -> list[Line]:
     from sklearn.metrics import adjusted_rand_score
 
     from sfumato import PairwiseProbabilisticClustering
-    from sfumato.models.pairwise import cuda, panels
+    from sfumato.models.pairwise import cuda
     from sfumato.models.pairwise import kernel as pairwise
+    from sfumato.models.pairwise import kernel as panels
     from sfumato.numerics import simplex
 
     from .roofline import device_copy_bandwidth, device_median
@@ -71,8 +72,8 @@ def pairwise_passes() -> list[Line]:
             U = torch.from_numpy(
                 simplex.draw(np.random.default_rng(0), (n, 1, k)).astype(np.float32)
             ).cuda()
-            state, _ = panels.step(problem, pairwise.start(problem, U))
-            seconds = device_median(partial(panels.step, problem, state))
+            state, _ = panels.panel_step(problem, pairwise.start(problem, U))
+            seconds = device_median(partial(panels.panel_step, problem, state))
             note = f"{seconds / limit:.2f} times the limit"
             lines.append(
                 Line(
@@ -132,14 +133,15 @@ def _of_short_entries(W, U, seconds: float) -> Line:
     """A pass over W in bfloat16, beside the one over float32."""
     import torch
 
-    from sfumato.models.pairwise import cuda, panels
+    from sfumato.models.pairwise import cuda
     from sfumato.models.pairwise import kernel as pairwise
+    from sfumato.models.pairwise import kernel as panels
 
     from .roofline import device_median
 
     problem = pairwise.Problem(cuda.Panels(W.to(torch.bfloat16)), True, None)
-    state, _ = panels.step(problem, pairwise.start(problem, U))
-    ours = device_median(partial(panels.step, problem, state))
+    state, _ = panels.panel_step(problem, pairwise.start(problem, U))
+    ours = device_median(partial(panels.panel_step, problem, state))
     what = f"pairwise pass, n = {U.shape[0]}, k = {U.shape[2]}, bfloat16"
     return Line(what, ours, seconds, "the same in float32")
 
@@ -158,7 +160,7 @@ def _second_time(fit):
 def statistics_passes(n: int = 10_000_000, d: int = 32, k: int = 64) -> list[Line]:
     import torch
 
-    from sfumato.components import kernel as gaussian
+    from sfumato.components import gaussian
     from sfumato.models.fuzzy import kernel as fuzzy
     from sfumato.numerics import distances
 

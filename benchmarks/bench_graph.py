@@ -12,9 +12,8 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
 
 from sfumato.metrics import adjusted_rand_index
-from sfumato.models.consensus.evidence import factorize
-from sfumato.models.consensus.graph import fit_graph
-from sfumato.models.consensus.soft import Settings, fit_reader
+from sfumato.models.consensus.evidence import fit_graph
+from sfumato.models.consensus.soft import Settings, factorize, fit_reader
 from sfumato.numerics.distances import unit_rows
 from sfumato.selection.criteria import eigengap, penalized_eigengap
 

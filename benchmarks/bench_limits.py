@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.datasets import make_blobs
 
 from sfumato import FuzzyCMeans, GaussianMixture
-from sfumato.components.kernel import State
+from sfumato.components.gaussian import State
 from sfumato.data.constraints import Known
 from sfumato.engine.search import Objects
 from sfumato.models.pairwise import kernel

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as Peer
 
 from sfumato import GaussianMixture
-from sfumato.components import kernel
+from sfumato.components import gaussian as kernel
 from sfumato.engine import loop
 from sfumato.engine.component import Likelihood
 from sfumato.engine.search import Objects

@@ -161,7 +161,7 @@ def numbers() -> str:
 
 MODELS = "sfumato.models."
 THRESHOLDS = [
-    Threshold(f"{MODELS}dirichlet_process.kernel", "TUNING.kappa", process.__doc__ or "", process),
+    Threshold("sfumato.components.conjugate", "TUNING.kappa", process.__doc__ or "", process),
     Threshold(f"{MODELS}spectral", "CONTINUUM", continuum.__doc__ or "", continuum),
     Threshold("sfumato.engine.structure", "LEVEL", structure.__doc__ or "", structure),
     Threshold("sfumato.engine.structure", "CONFIDENT", structure.__doc__ or "", structure),
@@ -180,7 +180,7 @@ THRESHOLDS = [
         )
         for name in ("gain", "chance", "evident", "above_chance")
     ),
-    Threshold(f"{MODELS}consensus.em", "TUNING.prior", consensus.__doc__ or "", consensus),
+    Threshold(f"{MODELS}consensus.mixtures", "TUNING.prior", consensus.__doc__ or "", consensus),
     Threshold("sfumato.numerics.axes", "RIDGE", consensus.__doc__ or "", consensus),
 ]
 

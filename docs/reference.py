@@ -5,7 +5,19 @@ import re
 
 import sfumato
 
-ALL = re.compile(r"^( *)\{all (sfumato[\w.]*)\}$", re.MULTILINE)
+ALL = re.compile(r"^\{all (sfumato[\w.]*): (.*)\}$", re.MULTILINE)
+LIST = """
+{title}
+{line}
+
+.. currentmodule:: {module}
+
+.. autosummary::
+   :toctree: generated
+   :nosignatures:
+
+   {names}
+"""
 
 
 def names(module: str) -> list[str]:
@@ -19,6 +31,12 @@ def names(module: str) -> list[str]:
     return sorted(chosen, key=order.index)
 
 
+def listed(module: str, title: str) -> str:
+    """A heading and the list of names of a module."""
+    line, every = "-" * len(title), "\n   ".join(names(module))
+    return LIST.format(title=title, line=line, module=module, names=every)
+
+
 def expand(page: str) -> str:
-    """The page with every line ``{all MODULE}`` replaced by the names of that module."""
-    return ALL.sub(lambda hit: "\n".join(f"{hit[1]}{name}" for name in names(hit[2])), page)
+    """The page with every line ``{all MODULE: TITLE}`` replaced by the names of that module."""
+    return ALL.sub(lambda hit: listed(hit[1], hit[2]), page)

@@ -256,7 +256,7 @@ REASONS = [
     (
         "InformationBottleneck",
         "missing",
-        "a count that was not made is no share of a row; give the columns that all rows have",
+        "the shares of a row need all of its counts; give the columns that all rows have",
     ),
     (
         "DiscriminativeClustering InformationMaximization InformationBottleneck",
@@ -272,7 +272,7 @@ REASONS = [
     (
         "DirichletProcessMixture",
         "batches",
-        "the number of clusters is inferred from all objects, and clusters of a batch would stay",
+        "the number of clusters is inferred from all objects; later batches could not reduce it",
     ),
     (
         "DirichletProcessMixture",
@@ -345,8 +345,8 @@ def page() -> str:
 PAGE_TEXT = """
 # What works on what
 
-Every cell is made by running the model with its defaults (`python docs/works_on.py`), and a test
-fails where the page is stale. A number stands for a reason below the table.
+Every cell is made by running the model with its defaults. A number stands for a reason below the
+table.
 
 - **weights**: `fit(X, sample_weight=w)`; a weight of w is w copies, 0 is absence
 - **missing**: missing values (NaN) among the features

@@ -28,8 +28,8 @@ for ax, (a, b) in zip(axes, ((1, 1), (2, 8), (20, 20)), strict=True):
     plot.conjugate(BetaBinomial(a, b), flips, grid=grid, ax=ax).set_title(f"Beta({a}, {b})")
 
 # %%
-# A mean with known noise: the posterior lies between prior and data, nearer to whichever is more
-# precise.
+# A mean of readings with known variance: the posterior lies between prior and data, nearer to
+# whichever is more precise.
 rng = np.random.default_rng(0)
 readings = rng.normal(1.5, 1.0, size=6)
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")

@@ -97,7 +97,7 @@ def test_average_of_unequal_numbers_of_clusters_and_weights():
     U, V = soft(k=2), soft(1, k=4)
     assert average([U, V]).shape == (20, 4)
     np.testing.assert_allclose(average([U, V], partition_weight=[0, 1]), V, atol=1e-15)
-    with pytest.raises(ValueError, match="partition_weight must hold one weight for each of the 2"):
+    with pytest.raises(ValueError, match="partition_weight must hold a weight for each of 2"):
         average([U, V], partition_weight=[1, 2, 3])
     with pytest.raises(ValueError, match="empty"):
         average([])

@@ -15,7 +15,7 @@ from scipy.stats import multivariate_normal, norm
 
 from sfumato import FuzzyCMeans, GaussianMixture, conjugate, metrics
 from sfumato.engine import loop
-from sfumato.models.discriminative import kernel as discriminative
+from sfumato.models.discriminative import problem as discriminative
 from sfumato.models.pairwise import kernel as pairwise
 from sfumato.numerics import contingency, eigen, simplex
 

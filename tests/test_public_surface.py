@@ -70,7 +70,7 @@ def surface() -> dict[str, object]:
 
 def test_every_module_of_the_api_page_is_recorded():
     page = Path(__file__).parent.parent / "docs" / "api.md"
-    modules = set(re.findall(r"currentmodule:: sfumato\.(\w+)", page.read_text(encoding="utf-8")))
+    modules = set(re.findall(r"\{all sfumato\.(\w+)", page.read_text(encoding="utf-8")))
     assert modules == set(MODULES)
 
 

@@ -26,8 +26,8 @@ customers = pd.DataFrame(
 customers.head(3)
 
 # %%
-# Of two, three or four clusters BIC takes the best. Incomes are skewed, so they are modelled by
-# their logarithm.
+# BIC chooses among two, three and four clusters. Incomes are skewed, so they are modelled by their
+# logarithm.
 model = MixedMixture([2, 3, 4], columns={"income": "log-normal"}, n_init=2, random_state=0)
 model.fit(customers)
 print(model.n_clusters_, "clusters")

@@ -17,7 +17,7 @@ answers[rng.random(answers.shape) < 0.05] = np.nan
 weight = rng.uniform(0.5, 2, 200)
 
 # %%
-# Of one, two or three groups BIC takes the best. The shares are those of the population, not of the
+# BIC chooses among one, two and three groups. The shares are those of the population, not of the
 # sample.
 model = GaussianMixture([1, 2, 3], random_state=0).fit(answers, sample_weight=weight)
 shares = weight @ model.memberships_ / weight.sum()

@@ -1,7 +1,5 @@
 """Clustering of the cells in an AnnData object, with results where scanpy's tools put theirs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -2,8 +2,6 @@
 labels)`` of plain arrays, drawn from ``random_state`` (None, an int or a Generator) alone.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -40,9 +38,7 @@ class Simulated(NamedTuple):
 
 
 def _check(low: float = 0.0, high: float = 1e100, **given: float) -> None:
-    """Refuse values that are not numbers from ``low`` to ``high``, by name; those called ``n_...``
-    are whole numbers of at least 1.
-    """
+    """Refuse values that are not numbers from ``low`` to ``high``; ``n_...`` are at least 1."""
     for name, value in given.items():
         count = name.startswith("n_")
         limits = (1, math.inf) if count else (low, high)
@@ -106,9 +102,7 @@ def _posterior(
 
 
 def _centers(rng: np.random.Generator, factors: np.ndarray, separation: float) -> np.ndarray:
-    """The most even of 50 random layouts, scaled so that the closest centers are ``separation``
-    apart.
-    """
+    """The most even of 50 random layouts, with the closest centers ``separation`` apart."""
     k, p = factors.shape[:2]
     layouts = rng.standard_normal((50, k, p))
     if k == 1:
@@ -409,22 +403,15 @@ def make_labelings(
     >>> L.shape, int(L.min())
     ((50, 20), -1)
     """
-    _check(
-        high=1.0,
-        n_objects=n_objects,
-        n_clusters=n_clusters,
-        n_members=n_members,
-        label_noise=label_noise,
-        missing=missing,
-    )
+    _check(n_objects=n_objects, n_clusters=n_clusters, n_members=n_members)
+    _check(high=1.0, label_noise=label_noise, missing=missing)
     rng = np.random.default_rng(random_state)
     if memberships is None:
         pure = one_hot(rng.permutation(np.arange(n_objects) % n_clusters), n_clusters)
         U = (1 - label_noise) * pure + label_noise / n_clusters
     else:
         U = check_memberships(memberships)
-    L = np.stack(
-        [rng.permutation(U.shape[1])[_draw_labels(rng, U)] for _ in range(n_members)], axis=1
-    )
+    k = U.shape[1]
+    L = np.stack([rng.permutation(k)[_draw_labels(rng, U)] for _ in range(n_members)], axis=1)
     L[rng.random(L.shape) < missing] = -1
     return Simulated(L, U, U.argmax(axis=1))

@@ -4,18 +4,12 @@ For  P(U)  with nonnegative coefficients and the rows of  U  on the simplex, the
 
     u_ir  <-  u_ir  dP/du_ir  /  sum_s u_is dP/du_is
 
-never lowers P (Baum and Eagon 1967; Baum and Sell 1968: P need not be homogeneous), and neither
-does a partial step, eta M(U) + (1 - eta) U with the update M(U) and 0 < eta <= 1, since P rises
-along the line from U to M(U) (Baum and Sell). A polynomial with negative coefficients is made
-nonnegative by adding a constant times sum over the rows of (sum_r u_ir)^d, which is constant on the
-simplex: ``offset`` adds such a constant to the gradient.
-
-Baum and Eagon (1967). An inequality with applications to statistical estimation for probabilistic
-functions of Markov processes. Bulletin of the AMS 73. Baum and Sell (1968). Growth transformations
-for functions on manifolds. Pacific Journal of Mathematics 27.
+never lowers P (Baum and Eagon 1967, Bulletin of the AMS 73; Baum and Sell 1968, Pacific Journal of
+Mathematics 27: P need not be homogeneous), and neither does a partial step, eta M(U) + (1 - eta) U
+with the update M(U) and 0 < eta <= 1. A polynomial with negative coefficients is made nonnegative
+by adding a constant times sum over the rows of (sum_r u_ir)^d, which is constant on the simplex:
+``offset`` adds such a constant to the gradient.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NamedTuple

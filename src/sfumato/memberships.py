@@ -5,8 +5,6 @@ model made them. Except in ``align`` and ``average``, the order of the clusters 
 either: permuted columns only permute the answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,14 +50,12 @@ def check_memberships(memberships: Any, name: str = "memberships") -> Any:
     U = memberships if plain else np.asarray(memberships)
     if U.ndim != 2 or 0 in U.shape:
         raise ValueError(
-            f"{name} must be an array (n_objects, n_clusters), both at least 1; got shape "
-            f"{tuple(U.shape)}"
+            f"{name} must be an array (n, k) that is not empty, got shape {tuple(U.shape)}"
         )
     xp = namespace(U)
     if is_numpy(U) and U.dtype.kind not in "biuf":
         raise TypeError(
-            f"{name} must hold numbers, got dtype {U.dtype}: for labels pass a one-dimensional "
-            "array"
+            f"{name} must hold numbers, got dtype {U.dtype}; labels are one-dimensional"
         )
     if not xp.isdtype(U.dtype, "real floating"):
         U = xp.astype(U, xp.float64)
@@ -150,13 +146,8 @@ def one_hot(
 ) -> np.ndarray:
     """Memberships (n, n_clusters) of a hard clustering.
 
-    Parameters
-    ----------
-    labels : array of shape (n,)
-        Integers 0, 1, ... are column numbers; -1 (rejected or not seen) gives a uniform row.
-        Strings and other values get a column each, in sorted order.
-    n_clusters : int, optional
-        Number of columns; by default as many as the labels need.
+    Labels (n,) 0, 1, ... are column numbers; -1 (rejected or not seen) gives a uniform row. Strings
+    and other values get a column each, in sorted order.
 
     Examples
     --------
@@ -168,19 +159,14 @@ def one_hot(
     """
     labels = to_numpy(labels)
     if labels.ndim != 1 or not len(labels):
-        raise ValueError(
-            f"labels must be one-dimensional, with at least one object; got shape {labels.shape}"
-        )
+        raise ValueError(f"labels must be one-dimensional and not empty, got shape {labels.shape}")
     if labels.dtype.kind not in "iu":
         labels = encode(labels)
     if labels.min() < -1:
         raise ValueError(f"labels must be 0, 1, ... or -1 for unknown, got {labels.min()}")
     k = max(1, int(labels.max()) + 1) if n_clusters is None else n_clusters
     if labels.max() >= k:
-        raise ValueError(
-            f"labels go up to {labels.max()} but n_clusters={k}: ask for at least "
-            f"{labels.max() + 1} clusters"
-        )
+        raise ValueError(f"n_clusters={k} is too small for labels up to {labels.max()}")
     fix = "encode the labels as 0, 1, ..., k - 1 first"
     reserve((len(labels), k), dtype, "one_hot memberships", fix)
     U = np.zeros((len(labels), k), dtype=dtype)
@@ -195,8 +181,8 @@ def most_uncertain(
 ) -> np.ndarray:
     """Indices of the ``n_objects`` objects with the least certain memberships (n, k).
 
-    The least certain comes first: it has the largest entropy or, with ``by="margin"``, the smallest
-    gap between the two best clusters.
+    The first has the largest entropy or, with ``by="margin"``, the smallest gap between the two
+    best clusters.
 
     Examples
     --------
@@ -235,14 +221,9 @@ def project_simplex(scores: Any) -> Any:
 def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
     """The same memberships with the clusters in the order that best matches ``reference``.
 
-    The order maximises the overlap ``sum_i u_i'v_i`` (optimal assignment), which also minimises the
-    squared distance to ``reference``. Clusters that only ``reference`` has become columns of zeros;
-    those that only ``memberships`` has follow at the end, in their old order: (n, max(k, k')).
-
-    Parameters
-    ----------
-    memberships : array of shape (n, k)
-    reference : array of shape (n, k')
+    The order maximises the overlap ``sum_i u_i'v_i`` with the reference (n, k'). Clusters that only
+    the reference has become columns of zeros; those that only the memberships (n, k) have follow at
+    the end, in their old order: (n, max(k, k')).
 
     Examples
     --------
@@ -253,10 +234,7 @@ def align(memberships: ArrayLike, reference: ArrayLike) -> Any:
     """
     U, V = check_memberships(memberships), check_memberships(reference, "reference")
     if U.shape[0] != V.shape[0]:
-        raise ValueError(
-            f"memberships and reference must describe the same objects, got {U.shape[0]} and "
-            f"{V.shape[0]} rows"
-        )
+        raise ValueError(f"memberships and reference have {U.shape[0]} and {V.shape[0]} objects")
     xp = namespace(U)
     k, k_reference = U.shape[1], V.shape[1]
     overlap = to_numpy(U.T @ xp.astype(V, U.dtype))
@@ -282,12 +260,9 @@ def average(
     Parameters
     ----------
     memberships : sequence of arrays of shape (n, k_b)
-        The numbers of clusters may differ.
     partition_weight : array of shape (len(memberships),), optional
-        Weight of each.
     reference : array of shape (n, k), optional
-        Start, and order of the clusters in the answer; by default the first of those with most
-        clusters.
+        Start, and order of the clusters; by default the first of those with most clusters.
 
     Examples
     --------
@@ -339,9 +314,7 @@ def cooccurrence(memberships: ArrayLike, pairs: ArrayLike | None = None) -> Any:
         return together
     indices = to_numpy(pairs)
     if indices.ndim != 2 or indices.shape[1] != 2 or indices.dtype.kind not in "iu":
-        raise ValueError(
-            f"pairs must be integers of shape (m, 2), got {indices.dtype} of shape {indices.shape}"
-        )
+        raise ValueError(f"pairs must be integers (m, 2), got {indices.dtype} {indices.shape}")
     if indices.size and not (-n <= indices.min() and indices.max() < n):
         raise ValueError(
             f"pairs name objects from {indices.min()} to {indices.max()}, but there are {n} "
@@ -387,13 +360,12 @@ def predict_strongest(model: Any, X: Any, top: int = 8) -> sp.csr_array:
     """The largest memberships of new objects, sparse (n, k), computed block by block.
 
     The dense array (n, k) of all memberships is never made. With thousands of clusters, fit the
-    model by ``partial_fit``, which does not keep memberships either, and predict by this function.
+    model by ``partial_fit``, which does not keep memberships either.
 
     Parameters
     ----------
     model : fitted estimator with ``predict_proba``
-    X : array or sparse array of shape (n, p)
-        What ``model.predict_proba`` takes.
+    X : array or sparse array of shape (n, p), or what else it takes
     top : int
         Memberships kept per object; rows sum to one.
 
@@ -408,9 +380,7 @@ def predict_strongest(model: Any, X: Any, top: int = 8) -> sp.csr_array:
     (300, 40)
     """
     if not hasattr(model, "predict_proba"):
-        raise TypeError(
-            f"model must be a fitted estimator with predict_proba, got {type(model).__name__}"
-        )
+        raise TypeError(f"model must be fitted and have predict_proba, got {type(model).__name__}")
     whole = isinstance(X, (list, tuple)) and len(X) and np.ndim(X[0]) == 2
     if whole or not hasattr(X, "__getitem__"):  # partitions and operators have no rows to slice
         return strongest(model.predict_proba(X), top)

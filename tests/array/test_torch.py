@@ -18,7 +18,7 @@ from sfumato import (
     SpectralClustering,
 )
 from sfumato.array.arrays import namespace, to_numpy
-from sfumato.models.discriminative import kernel
+from sfumato.models.discriminative import problem as kernel
 from sfumato.numerics import eigen
 from sfumato.numerics.operators import normalized_operator
 from sfumato.similarity import coassociation

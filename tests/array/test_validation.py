@@ -110,8 +110,8 @@ def test_labels_that_cannot_be_compared_are_coded_as_they_come():
         ([1.0, np.nan, 1.0], "finite numbers, got nan for row 1: give such objects weight 0"),
         ([1.0, 1.0, np.inf], "finite numbers, got inf for row 2"),
         (np.zeros(3), "positive sum, got all zeros: give"),
-        (np.ones(2), r"one weight for each of the 3 objects, got shape \(2,\)"),
-        (np.ones((3, 2)), r"one weight for each of the 3 objects, got shape \(3, 2\)"),
+        (np.ones(2), r"a weight for each of 3 objects, got \(2,\)"),
+        (np.ones((3, 2)), r"a weight for each of 3 objects, got \(3, 2\)"),
         (list("abc"), "must hold a number for each of the objects"),
     ],
 )

@@ -95,4 +95,4 @@ def test_a_budget_that_is_no_number_is_not_blamed_on_the_file(run, data, monkeyp
     monkeypatch.setenv("SFUMATO_MEMORY_BUDGET", "2 GB")
     answer = run("fit", "data.csv", *FIT)
     refused(answer)
-    assert "SFUMATO_MEMORY_BUDGET must be a number of bytes such as 2e9, got '2 GB'" in answer[2]
+    assert "SFUMATO_MEMORY_BUDGET must be bytes, such as 2e9, got '2 GB'" in answer[2]

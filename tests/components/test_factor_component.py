@@ -1,5 +1,7 @@
 """The kernel of factor mixtures against explicit covariances, slow loops and finite differences."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,16 @@ from scipy.stats import multivariate_normal
 from sfumato.components import factor as kernel
 from sfumato.components.factor import Factors
 from sfumato.numerics.distances import Coordinates, softmax_columns
+
+PLAIN = kernel.Factors(1, 1, None, 1e-3, False, False)
+
+
+def summarize(X, w, at, given=None, *, missing=False):
+    return replace(PLAIN, missing=missing).summarize(X, w, at, given)
+
+
+def update(stats, s, floor, *, shared):
+    return replace(PLAIN, floor=floor, shared=shared).update(stats, s)
 
 
 def data(n=60, d=5, seed=0):
@@ -57,7 +69,7 @@ def test_one_step_equals_a_slow_loop(shared):
     w = np.random.default_rng(1).random(len(X))
     L = joint(X, s)
     R = np.exp(L - np.logaddexp.reduce(L, axis=0)) * w
-    found = kernel.update(kernel.summarize(X, w, kernel.ready(s)), s, 1e-9, shared=shared)
+    found = update(summarize(X, w, kernel.ready(s)), s, 1e-9, shared=shared)
     noise = np.zeros((2, 5))
     for j, sigma in enumerate(covariances(s)):
         beta = s.loadings[j].T @ np.linalg.inv(sigma)
@@ -84,9 +96,9 @@ def test_one_step_equals_a_slow_loop(shared):
 def test_a_step_never_lowers_the_likelihood(seed, k, q, shared):
     X, s, values = data(seed=seed), state(k, 5, q, seed), []
     for _ in range(8):
-        stats = kernel.summarize(X, None, kernel.ready(s))
+        stats = summarize(X, None, kernel.ready(s))
         values.append(stats.objective)
-        s = kernel.update(stats, s, 0.05, shared=shared)
+        s = update(stats, s, 0.05, shared=shared)
     # The first state need not share its noise.
     assert np.diff(values[int(shared) :]).min() >= -1e-8 * abs(values[-1])
 
@@ -94,12 +106,12 @@ def test_a_step_never_lowers_the_likelihood(seed, k, q, shared):
 def test_a_fixed_point_is_stationary_by_finite_differences():
     X, s = data(150, 4, seed=3), state(d=4, q=1, seed=3)
     for _ in range(3000):
-        s = kernel.update(kernel.summarize(X, None, kernel.ready(s)), s, 0.01, shared=False)
+        s = update(summarize(X, None, kernel.ready(s)), s, 0.01, shared=False)
     assert s.uniquenesses.min() > 0.011
     x = Factors.pack(s)
     for step in np.eye(len(x)):
         ends = [
-            kernel.summarize(
+            summarize(
                 X, None, kernel.ready(component(2, 4, 1, 0.01).unpack(x + e * step, s))
             ).objective
             for e in (1e-5, -1e-5)
@@ -146,8 +158,8 @@ def _exact(d, q):
 
 def test_blocks_add_up():
     X, at = data(), kernel.ready(state())
-    whole = kernel.summarize(X, None, at)
-    parts = [kernel.summarize(part, None, at) for part in (X[:25], X[25:])]
+    whole = summarize(X, None, at)
+    parts = [summarize(part, None, at) for part in (X[:25], X[25:])]
     for one, first, second in zip(whole, *parts, strict=True):
         np.testing.assert_allclose(one, first + second, atol=1e-9)
 

@@ -8,10 +8,10 @@ from scipy.stats import multivariate_normal
 
 from sfumato import GaussianMixture, datasets
 from sfumato.array.rows import Rows
-from sfumato.components import kernel
+from sfumato.components import gaussian as families
+from sfumato.components import gaussian as kernel
 from sfumato.components.gaussian import Gaussian, Measured
 from sfumato.engine import mixture, search
-from sfumato.numerics import families
 from sfumato.numerics.distances import Coordinates, measure
 
 

@@ -8,9 +8,10 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture as Peer
 
-from sfumato.components import kernel
+from sfumato.components import gaussian as families
+from sfumato.components import gaussian as kernel
 from sfumato.components.gaussian import Gaussian, Measured
-from sfumato.numerics import distances, families
+from sfumato.numerics import distances
 from sfumato.numerics.distances import Coordinates
 from sfumato.numerics.seeding import complete
 
@@ -22,7 +23,7 @@ def problem(covariance_type, seed=0, k=3, d=3, n=60, noise=None):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(k, d, d))
     S = A @ A.transpose(0, 2, 1) / d + 0.3 * np.eye(d)
-    covariances = families.covariances(covariance_type, S * 10.0, np.full(k, 10.0))
+    covariances = families.fitted_covariances(covariance_type, S * 10.0, np.full(k, 10.0))
     weights = rng.dirichlet(np.ones(k + (noise is not None)))
     state = kernel.State(
         weights, rng.normal(size=(k, d)), covariances, covariance_type, 1e-9, noise
@@ -80,7 +81,7 @@ def test_one_step_equals_the_m_step_on_exact_posteriors(covariance_type, layout)
     N = R.sum(axis=1)
     means = R @ X / N[:, None]
     S = np.array([((X - m).T * r) @ (X - m) / r.sum() for m, r in zip(means, R, strict=True)])
-    expected = families.covariances(
+    expected = families.fitted_covariances(
         covariance_type, S * N[:, None, None], N, state.covariances, state.floor, kernel.INNER_STEPS
     )
     np.testing.assert_allclose(after.weights, N / N.sum(), rtol=1e-10)

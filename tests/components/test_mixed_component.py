@@ -80,44 +80,42 @@ def test_densities_are_those_of_scipy():
     np.testing.assert_allclose(U.sum(axis=0), 1, atol=1e-12)
 
 
-def objective(s, Z, prior):
-    return component(len(s.weights)).summarize(
-        Z, None, kernel.coefficients(s)
-    ).objective + kernel.log_prior(s, prior)
+def fitted(Z, k, amount=1.0):
+    return kernel.Mixed(k, LAYOUT, Z.sum(axis=0), amount)
 
 
-def settled(Z, prior, seed=1):
+def objective(s, Z, mixed):
+    return mixed.summarize(Z, None, kernel.coefficients(s)).objective + mixed.log_prior(s)
+
+
+def settled(Z, mixed, seed=1):
     s = state(2, seed)
     for _ in range(3000):
-        s = kernel.update(
-            component(len(s.weights)).summarize(Z, None, kernel.coefficients(s)), LAYOUT, prior
-        )
+        s = mixed.update(mixed.summarize(Z, None, kernel.coefficients(s)))
     return s
 
 
 def test_a_fixed_point_is_stationary_by_finite_differences():
     Z = kernel.expand(codes(80), LAYOUT)
-    prior = kernel.prior_of(Z.sum(axis=0), LAYOUT, 2, 1.0)
-    s = settled(Z, prior)
+    mixed = fitted(Z, 2)
+    s = settled(Z, mixed)
     x = kernel.Mixed.pack(s)
     for i in range(len(x)):
         step = np.zeros(len(x))
         step[i] = 1e-4
-        ends = [objective(component(2).unpack(x + e, s), Z, prior) for e in (step, -step)]
+        ends = [objective(mixed.unpack(x + e, s), Z, mixed) for e in (step, -step)]
         assert abs(ends[0] - ends[1]) / 2e-4 < 1e-3
 
 
 @given(seed=st.integers(0, 10_000), k=st.integers(1, 5), amount=st.floats(0.01, 5.0))
 def test_a_step_never_lowers_the_objective(seed, k, amount):
     Z = kernel.expand(codes(seed=seed), LAYOUT)
-    prior = kernel.prior_of(Z.sum(axis=0), LAYOUT, k, amount)
+    mixed = fitted(Z, k, amount)
     s = state(k, seed)
     values = []
     for _ in range(6):
-        values.append(objective(s, Z, prior))
-        s = kernel.update(
-            component(len(s.weights)).summarize(Z, None, kernel.coefficients(s)), LAYOUT, prior
-        )
+        values.append(objective(s, Z, mixed))
+        s = mixed.update(mixed.summarize(Z, None, kernel.coefficients(s)))
     assert np.diff(values).min() >= -1e-9 * abs(values[-1])
 
 
@@ -129,10 +127,9 @@ def test_packing_is_undone_by_unpacking():
 
 def test_clusters_without_objects_stay_proper():
     Z = kernel.expand(codes(), LAYOUT)
-    prior = kernel.prior_of(Z.sum(axis=0), LAYOUT, 4, 1.0)
     sums = np.zeros((4, Z.shape[1]))
     sums[0] = Z.sum(axis=0)
-    s = kernel.update(kernel.Stats(sums, 0.0), LAYOUT, prior)
+    s = fitted(Z, 4).update(kernel.Stats(sums, 0.0))
     assert min(s.weights.min(), s.variances.min(), s.rates.min(), s.probabilities.min()) > 0
     assert s.weights.sum() == pytest.approx(1)
 

@@ -5,10 +5,9 @@ import pytest
 from scipy.special import digamma
 from scipy.stats import multivariate_t
 
-from sfumato.components.gaussian import Measured
-from sfumato.components.kernel import State, matrices
+from sfumato.components import gaussian as families
+from sfumato.components.gaussian import Measured, State, matrices
 from sfumato.components.student import BOUNDS, Student, around
-from sfumato.numerics import families
 from sfumato.numerics.distances import Coordinates, moments
 
 
@@ -23,7 +22,7 @@ def state(k=2, d=3, seed=0, family="VVV"):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(k, d, d))
     S = A @ np.swapaxes(A, 1, 2) + np.eye(d)
-    covariances = families.covariances(family, 10.0 * S, np.full(k, 10.0))
+    covariances = families.fitted_covariances(family, 10.0 * S, np.full(k, 10.0))
     freedom = 2.0 + 5.0 * rng.random(k)
     shares, means = rng.dirichlet(np.ones(k)), rng.normal(size=(k, d))
     return State(shares, means, covariances, family, 1e-9, None, freedom)

@@ -7,11 +7,12 @@ import pytest
 
 from sfumato.array.arrays import native
 from sfumato.array.rows import Rows
-from sfumato.components import kernel
+from sfumato.components import gaussian as families
+from sfumato.components import gaussian as kernel
 from sfumato.components.gaussian import Gaussian, Measured
 from sfumato.engine import loop
 from sfumato.engine.search import Objects
-from sfumato.numerics import families, seeding
+from sfumato.numerics import seeding
 from sfumato.numerics.distances import measure
 
 

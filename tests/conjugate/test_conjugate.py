@@ -304,7 +304,7 @@ def test_objects_are_immutable_and_data_are_not_written(name):
     [
         (lambda: BetaBinomial(0, 1), "a must be greater than 0"),
         (lambda: BetaBinomial(1, 1, 1.5), "trials must be a whole number"),
-        (lambda: DirichletMultinomial(1.0), "one entry per category"),
+        (lambda: DirichletMultinomial(1.0), "an entry per category"),
         (lambda: NormalKnownVariance(np.nan), "mean must be finite"),
         (lambda: NormalKnownVariance(0, -1.0), "variance must be greater"),
         (lambda: NormalInverseGamma(kappa=0), "kappa must be greater"),

@@ -133,7 +133,7 @@ def test_new_objects_on_the_cluster_get_the_memberships_of_new_objects_here(clie
 
 def test_products_and_sweeps_with_a_spread_similarity_are_those_with_the_matrix(client):
     from sfumato.models.pairwise import kernel as pairwise
-    from sfumato.models.pairwise import panels
+    from sfumato.models.pairwise import kernel as panels
     from sfumato.numerics import simplex
 
     W = block_similarity()
@@ -144,7 +144,7 @@ def test_products_and_sweeps_with_a_spread_similarity_are_those_with_the_matrix(
     np.testing.assert_array_equal(spread.diagonal, W.diagonal())
     U = simplex.draw(np.random.default_rng(2), (120, 1, 3))
     problem = pairwise.Problem(spread, True, None)
-    state, f = panels.step(problem, pairwise.start(problem, U))
+    state, f = panels.panel_step(problem, pairwise.start(problem, U))
     residual = W - state.scale[0] * state.U[:, 0] @ state.U[:, 0].T
     np.fill_diagonal(residual, 0)
     assert f[0] == pytest.approx(np.square(residual).sum(), rel=1e-10)

@@ -41,7 +41,7 @@ def test_contradictions_are_named():
     with pytest.raises(ValueError, match="rows 0 and 2"):
         Known.of([[0, 1], [1, 2]], [[0, 2]], None, X, 2)
     y = np.array([0, 1, 0, -1, -1, -1])
-    with pytest.raises(ValueError, match="different labels"):
+    with pytest.raises(ValueError, match="whose labels in y differ"):
         Known.of([[0, 3], [3, 1]], None, y, X, 2)
     with pytest.raises(ValueError, match="labels in y"):
         Known.of(None, [[0, 2]], y, X, 2)

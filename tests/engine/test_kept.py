@@ -117,18 +117,33 @@ def test_equal_rows_can_be_apart():
     assert labels[0] != labels[1]
 
 
-@pytest.mark.parametrize("name", ["pairwise", "spectral", "factorization", "fuzzy"])
+@pytest.mark.parametrize("name", MODELS)
 def test_links_and_labels_go_with_auto(name):
-    X, y = make_blobs(90, centers=3, cluster_std=0.5, random_state=0)
+    centers = [[9, 0], [0, 9], [-9, -9]]  # in directions of their own, too
+    X, y = make_blobs(90, centers=centers, cluster_std=0.5, random_state=0)
     rows = np.flatnonzero(y == 0)
     labels = np.full(90, -1)
     labels[rows[4:6]] = 1
     model = MODELS[name]().set_params(n_clusters="auto", max_clusters=5)
     model.fit(X, labels, must_link=[rows[:2]], cannot_link=[rows[2:4]])
-    assert model.n_clusters_ == model.selection_.n_clusters
+    assert np.unique(model.labels_).size >= 3
     np.testing.assert_array_equal(model.memberships_[rows[0]], model.memberships_[rows[1]])
     assert model.labels_[rows[2]] != model.labels_[rows[3]]
+    assert model.labels_[rows[4]] == model.labels_[rows[5]]
     assert model.get_params()["n_clusters"] == "auto"
+    if name != "dirichlet":  # has a posterior of the number in place of a choice
+        assert model.n_clusters_ == model.selection_.n_clusters
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+def test_one_link_apart_is_kept_where_auto_finds_one_cluster(name, rng):
+    X = rng.normal(size=(80, 2))
+    model = MODELS[name]().set_params(n_clusters="auto", max_clusters=3)
+    model.fit(X, cannot_link=[[0, 1]])
+    assert model.labels_[0] != model.labels_[1]
+    new = model.predict_proba(X[:5])
+    assert new.shape == (5, model.n_clusters_)
 
 
 def test_links_that_no_labels_can_keep_are_named():

@@ -6,9 +6,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
+from sfumato.engine.objects import Objects
 from sfumato.engine.similarity_evidence import (
-    extreme_unit,
-    in_units,
+    Evidence,
     isolated,
     measured,
     shared,
@@ -85,24 +85,17 @@ def test_rows_of_a_similarity_in_every_form(form):
     np.testing.assert_array_equal(found, W[[3, 1]])
 
 
-@pytest.mark.parametrize("form", [np.array, sp.csr_array, sp.lil_array, aslinearoperator])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_only_similarities_whose_squares_are_no_numbers_have_a_unit(form, dtype):
-    W = np.array([[1.0, 0.25], [0.25, 1.0]])
-    tiny, huge = (1e-130, 1e130) if dtype == np.float64 else (1e-16, 1e16)
-    for scale in (tiny, huge):
-        given = form((scale * W).astype(dtype))
-        unit = extreme_unit(given)
-        assert unit == pytest.approx((1.25 if form is aslinearoperator else 1.0) * scale)
-        found = in_units(given, unit)
-        found = found.toarray() if sp.issparse(found) else found
-        np.testing.assert_allclose(found * (unit / scale), W, rtol=1e-6)
-    for scale in (1e-9, 1.0, 1e9):
-        assert extreme_unit(form((scale * W).astype(dtype))) == 1.0
-
-
 def test_copies_share_the_mean_of_their_memberships_and_others_keep_theirs():
     U = np.array([[0.2, 0.8], [1.0, 0.0], [0.6, 0.4], [0.3, 0.7], [0.5, 0.5]])
     found = shared(U, np.array([-1, 1, 0, 1, -1]))
     expected = [[0.2, 0.8], [0.65, 0.35], [0.6, 0.4], [0.65, 0.35], [0.5, 0.5]]
     np.testing.assert_allclose(found, expected, atol=1e-15)
+
+
+def test_merged_objects_keep_the_share_and_the_mean_of_what_they_say_of_themselves():
+    W = np.array([[4.0, 1.0, 2.0], [1.0, 8.0, 3.0], [2.0, 3.0, 6.0]])
+    own = np.array([2.0, 0.5, 1.0])  # copies of the first row are pairs, half a row is not one
+    joints = Objects(3, np.array([0, 0, 1]), np.array([2.5, 1.0]), own)
+    left, similarity = Evidence(W).merge(joints).self_pairs
+    np.testing.assert_allclose(left, [(2.0 + 0.25) / 2.5, 1.0])
+    np.testing.assert_allclose(similarity, [(2.0 * 4.0 + 0.25 * 8.0) / 2.5, 6.0])

@@ -273,7 +273,7 @@ def test_a_thesis_is_not_deleted_when_it_cannot_be_put_back(tmp_path, monkeypatc
 def test_a_lock_that_is_not_ours_is_left_alone(tmp_path):
     (tmp_path / ".r.lock").write_text("my notes")
     with (
-        pytest.raises(InputError, match="is not a lock of this program"),
+        pytest.raises(InputError, match="is no lock of this program"),
         Output(tmp_path / "r", check_target),
     ):
         pass
@@ -283,7 +283,7 @@ def test_a_lock_that_is_not_ours_is_left_alone(tmp_path):
 def test_links_in_the_place_of_a_lock_are_not_followed(tmp_path):
     (tmp_path / "precious").write_text("")
     os.link(tmp_path / "precious", tmp_path / ".r.lock")
-    with pytest.raises(InputError, match="is not a lock"), Output(tmp_path / "r", check_target):
+    with pytest.raises(InputError, match="is no lock"), Output(tmp_path / "r", check_target):
         pass
     (tmp_path / ".r.lock").unlink()
     (tmp_path / ".r.lock").symlink_to(tmp_path / "precious")

@@ -290,7 +290,7 @@ def test_a_silhouette_without_another_cluster_that_counts_is_zero(weights):
 @pytest.mark.parametrize("interval", [None, 0.9])
 def test_calibration_of_one_object_that_counts_is_refused(interval):
     labels = np.repeat([0, 1], 3)
-    with pytest.raises(ValueError, match="give at least two objects a sample_weight above 0"):
+    with pytest.raises(ValueError, match="give two objects a sample_weight above 0"):
         metrics.calibration_curve(
             labels, np.eye(2)[labels], sample_weight=[0, 0, 0, 0, 0, 1], interval=interval
         )

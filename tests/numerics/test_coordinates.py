@@ -68,15 +68,12 @@ def test_a_constant_feature_beside_tiny_ones_stays_constant():
     np.testing.assert_allclose(found.isotropic().inner(X).var(axis=0).mean(), 1.0)
 
 
-def test_a_feature_that_is_tiny_beside_others_is_named_where_each_has_its_own_units():
+@pytest.mark.parametrize("per_feature", [True, False])
+def test_a_feature_that_is_tiny_beside_others_stays_finite(per_feature):
     X = blobs() * [1.0, 1e-310]
-    with pytest.raises(ValueError, match=r"than 5e-310 in feature 1.*np.ldexp\(X, 1000\)"):
-        measure(Rows(X, None), per_feature=True, mix=False)
-    shared = measure(Rows(X, None), per_feature=False, mix=False)
-    assert np.isfinite(shared.inner(X)).all()
-    single = (blobs() * 1e-40).astype(np.float32)
-    with pytest.raises(ValueError, match=r"np.ldexp\(X, 100\)"):
-        measure(Rows(single, None), per_feature=True, mix=False)
+    found = measure(Rows(X, None), per_feature=per_feature, mix=False).inner(X)
+    assert np.isfinite(found).all()
+    assert found.std(axis=0)[0] > 0.5
 
 
 @every

@@ -10,7 +10,7 @@ import pytest
 from scipy.linalg import expm
 from scipy.optimize import minimize
 
-from sfumato.numerics import families
+from sfumato.components import gaussian as families
 
 GOLDEN = Path(__file__).parents[1] / "models" / "gaussian" / "data" / "mclust_bic.csv"
 FEATURES = {"iris": 4, "faithful": 2, "thyroid": 5}
@@ -24,7 +24,7 @@ def problem(seed=0, k=3, d=3):
 
 
 def m_step(family, scatter, mass, **options):
-    return families.covariances(family, scatter, mass, **options)
+    return families.fitted_covariances(family, scatter, mass, **options)
 
 
 def criterion(matrices, scatter, mass):
@@ -197,7 +197,7 @@ def test_scikit_learns_names_of_families_are_unit_free_as_the_families_are():
 def test_multiples_of_a_flat_matrix_have_a_volume():
     """Rounding may leave a matrix without volume although its eigenvalues were raised."""
     flat = np.full((6, 6), 1e30)
-    found = families.covariances(
+    found = families.fitted_covariances(
         "VEE", np.stack([np.eye(6), flat]), np.array([3.0, 2.0]), np.stack([np.eye(6), flat]), 1e-9
     )
     assert np.isfinite(found).all()

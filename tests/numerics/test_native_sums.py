@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from sfumato.array.rows import Rows
-from sfumato.components import kernel as gaussian
+from sfumato.components import gaussian
+from sfumato.components import gaussian as families
 from sfumato.models.fuzzy import kernel as fuzzy
-from sfumato.numerics import distances, families
+from sfumato.numerics import distances
 
 TYPES = ("full", "tied", "diag", "spherical")
 
@@ -37,7 +38,7 @@ def mixture(covariance_type, k, d, rng, noise):
     return gaussian.State(
         weights,
         rng.normal(size=(k, d)),
-        families.covariances(family, S, np.ones(k)),
+        families.fitted_covariances(family, S, np.ones(k)),
         family,
         1e-9,
         -np.ones(d) if noise else None,

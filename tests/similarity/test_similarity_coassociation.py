@@ -80,7 +80,7 @@ def test_single_precision_stays():
 @pytest.mark.parametrize(
     ("L", "weights", "message"),
     [
-        ([[0, 1]], [1.0], "one weight for each of the 2 partitions"),
+        ([[0, 1]], [1.0], "a weight for each of 2 partitions"),
         ([[0, 1]], [1.0, -1.0], "nonnegative"),
         ([[0, 1]], [0.0, 0.0], "positive sum"),
         (np.zeros((0, 2)), None, "both at least 1"),

@@ -6,8 +6,6 @@ namespace(U)``. NumPy (2.1 or later) follows the standard; torch and CuPy do thr
 built.
 """
 
-from __future__ import annotations
-
 import os
 from functools import lru_cache
 from importlib import import_module
@@ -36,9 +34,7 @@ def _compat(root: str) -> Any:
     try:
         return import_module(f"array_api_compat.{root}")
     except ImportError as error:
-        raise ImportError(
-            f"{root} arrays need array-api-compat: pip install 'sfumato[gpu]'"
-        ) from error
+        raise ImportError(f"{root} arrays need a package: pip install 'sfumato[gpu]'") from error
 
 
 def reader(array: object) -> Any:
@@ -72,17 +68,15 @@ def to_numpy(array: Any) -> np.ndarray:
         return np.from_dlpack(array)
 
 
-def as_dense(product: Any, dtype: Any) -> Any:
-    """The result of a product with an operator as a plain array."""
+def as_dense(product: Any, dtype: Any = None) -> Any:
+    """A sparse array, or the result of a product with an operator, as a plain array."""
     if sp.issparse(product):
         product = product.toarray()
     return np.asarray(product, dtype=dtype) if is_numpy(product) else product
 
 
 def asarray_like(values: Any, array: Any, dtype: Any = None) -> Any:
-    """Host values as an array in the library, on the device and by default in the dtype of
-    ``array``.
-    """
+    """Host values in the library, on the device and by default in the dtype of ``array``."""
     dtype = array.dtype if dtype is None else dtype
     return namespace(array).asarray(values, dtype=dtype, device=device(array))
 

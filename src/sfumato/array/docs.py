@@ -4,8 +4,6 @@ A docstring includes one by a separate line ``%(name)s``, as in SciPy and Matplo
 the pages show the full text.
 """
 
-from __future__ import annotations
-
 import re
 from textwrap import indent
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Labels of any type as codes 0, 1, ...; the only place that encodes them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -32,10 +30,7 @@ def encode(labels: ArrayLike) -> np.ndarray:
 
 def check_labelings(L: ArrayLike, name: str = "L") -> np.ndarray:
     """Labelings (n, m) as int32 codes 0, 1, ... in each column, -1 where a clustering did not see
-    the object.
-
-    Labels may be integers (also as floats) or strings; -1, NaN, None, NA and the empty string mean
-    "not seen".
+    the object: for labels -1, NaN, None, NA and the empty string.
     """
     L = as_labels(L, name)
     codes = np.empty(L.shape, dtype=np.int32)
@@ -59,9 +54,7 @@ def as_labels(L: ArrayLike, name: str = "L") -> np.ndarray:
         missing = np.ma.getmaskarray(L)
         L = L.filled(None) if L.dtype.kind not in "biuf" else np.where(missing, np.nan, L.data)
     if sp.issparse(L):
-        raise TypeError(
-            f"{name} must be a dense array of labels, got a sparse one: use {name}.toarray()"
-        )
+        raise TypeError(f"{name} must be a dense array of labels: use {name}.toarray()")
     try:
         given = np.asarray(L)
         if given is not L and given.dtype.kind in "US":

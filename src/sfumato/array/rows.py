@@ -136,8 +136,8 @@ class Rows:
     def kept(self, *, mapped: bool = False) -> Rows:
         """The same rows with the view computed once, each block with contiguous columns.
 
-        Nothing is kept without a view, if it would take a quarter of the memory budget, or if the
-        features are memory-mapped (unless ``mapped`` is set).
+        They are the rows themselves if there is no view, if its blocks would take a quarter of the
+        memory budget, or if the features are memory-mapped (unless ``mapped`` is set).
         """
         if self.view is None or (_mapped(self.X) and not mapped):
             return self
@@ -187,9 +187,7 @@ class Rows:
         return Rows(out, *self.columns, n_jobs=self.n_jobs)
 
     def sample(self, size: int, rng: np.random.Generator) -> Rows:
-        """About ``size`` rows of weight one, drawn in proportion to the weights in the first
-        column.
-        """
+        """About ``size`` rows of weight one, drawn by the weights in the first column."""
         weights = self.columns[0]
         where = (np.arange(size) + rng.random(size)) / size
         if weights is None:

@@ -1,7 +1,5 @@
 """Names from files and users, made safe to show and to write."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -1,7 +1,5 @@
 """Types of arguments: arrays of any library, similarities, weights, seeds."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np

@@ -61,9 +61,7 @@ def check_numbers(value: Any, name: str) -> list[int] | None:
     """The positive integers of a number or a sequence, ascending; None for "auto"."""
     if isinstance(value, str):
         if value != "auto":
-            raise ValueError(
-                f"{name} must be an integer, a sequence of integers or 'auto', got {value!r}"
-            )
+            raise ValueError(f"{name} must be an integer, integers or 'auto', got {value!r}")
         return None
     several = value if isinstance(value, Iterable) else [value]
     if not (found := sorted({check_number(k, name, low=1, integer=True) for k in several})):
@@ -83,8 +81,7 @@ def check_n_clusters(n_clusters: Any, n_objects: int) -> int:
     n_clusters = check_number(n_clusters, "n_clusters", low=1, integer=True)
     if n_clusters > n_objects:
         raise ValueError(
-            f"n_clusters={n_clusters} is more than n_samples={n_objects}: ask for at most "
-            f"{n_objects} clusters"
+            f"n_clusters={n_clusters} is more than n_samples={n_objects}: ask for fewer"
         )
     return n_clusters
 
@@ -97,8 +94,7 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
     if seed or random_state is None or isinstance(random_state, np.random.Generator):
         return np.random.default_rng(random_state)
     raise ValueError(
-        "random_state must be None, a nonnegative integer, a RandomState or a Generator, got "
-        f"{random_state!r}"
+        f"random_state must be None, a seed, a RandomState or a Generator, got {random_state!r}"
     )
 
 
@@ -111,9 +107,7 @@ def check_weights(
     name: str = "sample_weight",
     of: str = "objects",
 ) -> Any:
-    """Checked weights (n,), nonnegative or ``positive`` and finite, or None; their sum is finite
-    unless ``any_size``.
-    """
+    """Nonnegative (or ``positive``) weights (n,), of finite sum unless ``any_size``; or None."""
     if given is None:
         return None
     refuse_mask(given, name)
@@ -124,9 +118,7 @@ def check_weights(
         raise type(error)(f"{name} must hold a number for each of the {of}: {error}") from error
     weights = weights if weights.ndim else np.full(n, float(weights))
     if weights.shape != (n,):
-        raise ValueError(
-            f"{name} must hold one weight for each of the {n} {of}, got shape {weights.shape}"
-        )
+        raise ValueError(f"{name} must hold a weight for each of {n} {of}, got {weights.shape}")
     refused = np.flatnonzero(~np.isfinite(weights))
     if refused.size:
         raise ValueError(
@@ -140,10 +132,7 @@ def check_weights(
         raise ValueError(f"{name} must be {kind}, got a weight of {least:g}")
     largest = float(weights.max())
     if not any_size and not 1e-150 <= largest <= 1e150 / n:
-        raise ValueError(
-            f"{name} is too large or too small to be summed (largest {largest:g}): divide it by "
-            "its largest value"
-        )
+        raise ValueError(f"{name} is too large or too small to be summed: divide it by {largest:g}")
     return weights
 
 
@@ -157,25 +146,13 @@ def refuse_overflow(X: Any, name: str) -> None:
         )
 
 
-def refuse_underflow(X: Any, name: str) -> None:
-    """Refuse nonzero numbers whose squares all underflow."""
-    largest = largest_size(X)
-    if 0 < largest < float(np.finfo(X.dtype).tiny) ** 0.5 * 1e6:
+def refuse_underflow(X: Any, name: str, *, squares: bool = True) -> None:
+    """Refuse nonzero numbers whose squares (or only the reciprocals) leave the range of floats."""
+    largest, tiny = largest_size(X), float(np.finfo(X.dtype).tiny)
+    if 0 < largest < (tiny**0.5 * 1e6 if squares else tiny * 1e3):
         raise ValueError(
             f"{name} has no value larger than {largest:.0e}, and their squares underflow: change "
             f"units, e.g. {name} / {largest:.0e}"
-        )
-
-
-def refuse_subnormal(X: Any, name: str) -> None:
-    """Refuse numbers so small that the reciprocal of the largest would overflow."""
-    if not (isinstance(X, np.ndarray) or sp.issparse(X)):
-        return
-    largest = largest_size(X)
-    if 0 < largest < float(np.finfo(X.dtype).tiny) * 1e3:
-        raise ValueError(
-            f"{name} has no value larger than {largest:.0e}, too small to scale by: change "
-            f"units, e.g. np.ldexp({name}, {1000 if X.dtype == np.float64 else 100})"
         )
 
 
@@ -232,9 +209,7 @@ def memory_budget() -> int:
         with suppress(ValueError, OverflowError):
             if (size := int(float(override))) >= 0:
                 return size
-        raise ValueError(
-            f"SFUMATO_MEMORY_BUDGET must be a number of bytes such as 2e9, got {override[:40]!r}"
-        )
+        raise ValueError(f"SFUMATO_MEMORY_BUDGET must be bytes, such as 2e9, got {override[:40]!r}")
     limits = [_available(), _address_space_left(), *_cgroup_left()]
     return max(0, int(min((limit for limit in limits if limit is not None), default=2**62)))
 
@@ -254,10 +229,8 @@ def require(
     forms: Iterable[tuple[str, float]],
     budget: int | None = None,
 ) -> None:
-    """Raise ``MemoryBudgetError`` if ``task`` needs more than nine tenths of the budget.
-
-    ``arrays`` gives names and bytes of all that is held at the same time, ``forms`` alternatives
-    and their bytes, ``budget`` the memory of the device.
+    """Raise ``MemoryBudgetError`` if ``task`` needs more than nine tenths of the budget. Its
+    ``arrays`` are held at the same time; ``forms`` are alternatives (names and bytes of both).
     """
     size = sum(arrays.values())
     budget = budget_for(size) if budget is None else budget
@@ -329,8 +302,8 @@ def _address_space_left() -> int | None:
 def _cgroup_left(
     root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> list[int]:
-    """Bytes left by each memory cgroup (version 2) of this process and its parents; inside a
-    container only the root is visible. Cached files do not count: the system gives them up.
+    """Bytes left by each memory cgroup (version 2) of this process and its parents, besides cached
+    files; inside a container only the root is visible.
     """
     left_in_groups, folder = [], root
     with suppress(OSError, IndexError):
@@ -343,3 +316,22 @@ def _cgroup_left(
             cached = {name: int(size) for name, size in map(str.split, lines)}
             left_in_groups.append(allowed - used + cached.get("file", 0) - cached.get("shmem", 0))
     return left_in_groups
+
+
+def check_array(value: object, name: str, *shapes: tuple[int, ...]) -> np.ndarray:
+    """``value`` as finite numbers, in float64, of one of these shapes."""
+    wanted = " or ".join(map(str, shapes))
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be an array of numbers of shape {wanted}, got {value!r}"
+        ) from error
+    if array.shape not in shapes:
+        raise ValueError(f"{name} must be an array of shape {wanted}, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(
+            f"{name} must be finite, but holds {'NaN' if np.isnan(array).any() else 'infinity'}: "
+            "give a number in its place"
+        )
+    return array

@@ -1,7 +1,5 @@
 """Versions of the library and its dependencies, for bug reports."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version

@@ -1,7 +1,5 @@
 """Warnings that point at a line of the user's own code."""
 
-from __future__ import annotations
-
 import re
 import sys
 import warnings
@@ -29,8 +27,7 @@ def warn(message: str, category: type[Warning] = EvidenceWarning) -> None:
     """Issue a warning at the first line of the call stack outside this package.
 
     Python's default shows equal texts once for each line of code, but forgets it with every change
-    of the filters, and a grid of settings changes the numbers in a text. So where that default
-    applies, texts that differ only in numbers are shown once.
+    of the filters. Where it applies, texts that differ only in numbers are shown once.
     """
     frame, level = sys._getframe(1), 2
     while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] in _INSIDE:

@@ -319,8 +319,8 @@ def _repeated(table: Table) -> list[str]:
 def explained_by_one(
     tree: Mapping[str, Any] | None, columns: Sequence[Column], labels: np.ndarray
 ) -> str:
-    """A sentence if the rules of the report need only one of several columns, determine the cluster
-    of nearly every object, and no other column does so.
+    """A sentence if one of several columns alone determines the cluster of nearly every object, by
+    the rules of the report, and no other column does.
     """
     from ..report._description import rules
 

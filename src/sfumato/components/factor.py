@@ -25,6 +25,7 @@ import numpy as np
 from ..array.arrays import as_dense
 from ..array.rows import Rows
 from ..array.types import Array, Weights
+from ..conjugate.normal import LOG_2PI
 from ..engine.component import Component
 from ..engine.search import Objects
 from ..numerics import seeding
@@ -32,7 +33,6 @@ from ..numerics.distances import Coordinates, weighted_columns
 from ..numerics.seeding import SCREEN, Sample
 
 LEAN = 2.0  # weight of the pooled uniquenesses in those of each cluster, in objects
-LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class State(NamedTuple):
@@ -47,8 +47,7 @@ class State(NamedTuple):
 class Stats(NamedTuple):
     """N (k,), and over the rows where a feature was observed sums of x * x (k, d), x (f, 1)' (k, d,
     q + 1) and (f, 1)(f, 1)' (k, d, q + 1, q + 1), or (k, 1, q + 1, q + 1) if no value is missing,
-    and the log-likelihood.
-    """
+    and the log-likelihood."""
 
     mass: np.ndarray
     squares: np.ndarray
@@ -59,8 +58,7 @@ class Stats(NamedTuple):
 
 class Ready(NamedTuple):
     """Quantities of a state for a pass: A = L / psi (d, k q), A * mu (d, k q), the products l l' /
-    psi (d, k q q), and 1 / psi, mu / psi and log 2 pi psi + mu^2 / psi (d, k).
-    """
+    psi (d, k q q), and 1 / psi, mu / psi and log 2 pi psi + mu^2 / psi (d, k)."""
 
     state: State
     A: np.ndarray
@@ -85,8 +83,7 @@ def ready(state: State) -> Ready:
 class Expected(NamedTuple):
     """log( pi_j N(x_i) ) (k, b), expected factors (k, b, q) and their covariances (k, b, q, q), the
     block with zeros for missing values, and what was observed (b, d), or None if no value is
-    missing; the covariances then have one row for all objects.
-    """
+    missing; the covariances then have one row for all objects."""
 
     joint: np.ndarray
     factors: np.ndarray
@@ -110,63 +107,6 @@ def expect(X: np.ndarray, at: Ready) -> Expected:
     distance = distance.T - np.sum(P * F, axis=2) + np.linalg.slogdet(M)[1]
     joint = np.log(at.state.weights)[:, None] - 0.5 * distance
     return Expected(joint, F, C, Y, None if complete else seen)
-
-
-def summarize(
-    X: np.ndarray,
-    weights: np.ndarray | None,
-    at: Ready,
-    given: np.ndarray | None = None,
-    *,
-    missing: bool = False,
-) -> Stats:
-    """Sums over a block of rows (b, d), for ``given`` memberships (b, k) if passed; with
-    ``missing``, in the form for rows with missing values.
-    """
-    joint, F, C, Y, seen = expect(X, at)
-    R, level = weighted_columns(joint, weights, given)
-    (k, b, q), d, mass = F.shape, X.shape[1], R.sum(axis=1)
-    with_one = np.concatenate([F, np.ones((k, b, 1))], axis=2)
-    weighted = with_one * R[:, :, None]
-    flat = np.moveaxis(weighted, 0, 1).reshape(b, -1)
-    cross = np.moveaxis((Y.T @ flat).reshape(d, k, q + 1), 1, 0)
-    if seen is None:
-        gram = (np.swapaxes(weighted, 1, 2) @ with_one)[:, None]
-        gram[..., :q, :q] += mass[:, None, None, None] * C
-        gram = np.broadcast_to(gram, (k, d, q + 1, q + 1)) if missing else gram
-    else:
-        gram = np.empty((k, d, q + 1, q + 1))
-        for j, r in enumerate(R):
-            products = weighted[j, :, :, None] * with_one[j, :, None, :]
-            products[:, :q, :q] += r[:, None, None] * C[j]
-            gram[j] = (seen.T @ products.reshape(b, -1)).reshape(gram.shape[1:])
-    return Stats(mass, R @ (Y * Y), cross, gram, float(level.sum()))
-
-
-def update(stats: Stats, state: State, floor: float, *, shared: bool) -> State:
-    """The next state: every feature is regressed on factors, over the rows that have it."""
-    q = state.loadings.shape[2]
-    mass = np.maximum(stats.mass, 1e-300)
-    own = stats.gram[:, :, q, q]
-    known = own > 1e-10 * mass.sum()  # features of less weight keep their parameters
-    own = np.where(known, own, 1.0)
-    H = stats.cross / own[:, :, None]
-    G = np.where(known[..., None, None], stats.gram / own[:, :, None, None], np.eye(q + 1))
-    solution = np.linalg.solve(G, H[..., None])[..., 0]
-    noise = stats.squares / own - np.sum(solution * H, axis=2)
-    if shared:
-        own = np.where(known, own, 0.0)
-        total = own.sum(axis=0)
-        pooled = np.sum(own * noise, axis=0) / np.where(total > 0, total, 1.0)
-        noise = np.broadcast_to(np.where(total > 0, pooled, state.uniquenesses[0]), noise.shape)
-    else:
-        noise = np.where(known, noise, state.uniquenesses)
-    return State(
-        mass / mass.sum(),
-        np.where(known, solution[:, :, q], state.means),
-        np.where(known[..., None], solution[:, :, :q], state.loadings),
-        np.maximum(noise, floor),
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,17 +150,55 @@ class Factors(Component):
         return expect(np.asarray(block), ready).joint
 
     def summarize(self, block: Array, weights: Weights, ready: Ready, given: Weights = None) -> Any:
-        return summarize(np.asarray(block), weights, ready, given, missing=self.missing)
+        """Sums over a block; with ``missing``, in the form for rows with missing values."""
+        X = np.asarray(block)
+        joint, F, C, Y, seen = expect(X, ready)
+        R, level = weighted_columns(joint, weights, given)
+        (k, b, q), d, mass = F.shape, X.shape[1], R.sum(axis=1)
+        with_one = np.concatenate([F, np.ones((k, b, 1))], axis=2)
+        weighted = with_one * R[:, :, None]
+        flat = np.moveaxis(weighted, 0, 1).reshape(b, -1)
+        cross = np.moveaxis((Y.T @ flat).reshape(d, k, q + 1), 1, 0)
+        if seen is None:
+            gram = (np.swapaxes(weighted, 1, 2) @ with_one)[:, None]
+            gram[..., :q, :q] += mass[:, None, None, None] * C
+            gram = np.broadcast_to(gram, (k, d, q + 1, q + 1)) if self.missing else gram
+        else:
+            gram = np.empty((k, d, q + 1, q + 1))
+            for j, r in enumerate(R):
+                products = weighted[j, :, :, None] * with_one[j, :, None, :]
+                products[:, :q, :q] += r[:, None, None] * C[j]
+                gram[j] = (seen.T @ products.reshape(b, -1)).reshape(gram.shape[1:])
+        return Stats(mass, R @ (Y * Y), cross, gram, float(level.sum()))
 
     def update(self, stats: Any, state: State) -> State:
-        return update(stats, state, self.floor, shared=self.shared)
+        """Every feature is regressed on factors, over the rows that have it."""
+        q = state.loadings.shape[2]
+        mass = np.maximum(stats.mass, 1e-300)
+        own = stats.gram[:, :, q, q]
+        known = own > 1e-10 * mass.sum()  # features of less weight keep their parameters
+        own = np.where(known, own, 1.0)
+        H = stats.cross / own[:, :, None]
+        G = np.where(known[..., None, None], stats.gram / own[:, :, None, None], np.eye(q + 1))
+        solution = np.linalg.solve(G, H[..., None])[..., 0]
+        noise = stats.squares / own - np.sum(solution * H, axis=2)
+        if self.shared:
+            own = np.where(known, own, 0.0)
+            total = own.sum(axis=0)
+            pooled = np.sum(own * noise, axis=0) / np.where(total > 0, total, 1.0)
+            noise = np.broadcast_to(np.where(total > 0, pooled, state.uniquenesses[0]), noise.shape)
+        else:
+            noise = np.where(known, noise, state.uniquenesses)
+        return State(
+            mass / mass.sum(),
+            np.where(known, solution[:, :, q], state.means),
+            np.where(known[..., None], solution[:, :, :q], state.loadings),
+            np.maximum(noise, self.floor),
+        )
 
     def n_parameters(self) -> int:
-        """Number of free, identified parameters.
-
-        Loadings are determined up to a rotation of the factors, and a covariance has only d (d + 1)
-        / 2 different entries.
-        """
+        """Number of free, identified parameters. Loadings are determined up to a rotation of the
+        factors, and a covariance has only d (d + 1) / 2 different entries."""
         k, q, d = self.n_clusters, self.n_factors, len(self.coordinates.scale)
         loadings = d * q - q * (q - 1) // 2
         covariances = k * loadings + (d if self.shared else k * d)
@@ -261,15 +239,13 @@ class Factors(Component):
 
 def most_factors(d: int) -> int:
     """The bound of Ledermann (1937), at least one: with more factors, Sigma = L L' + Psi has at
-    least as many free parameters as a full covariance.
-    """
+    least as many free parameters as a full covariance."""
     return max(1, int((2 * d + 1 - (8 * d + 1) ** 0.5) / 2 + 1e-9))
 
 
 def factor_sample(data: Objects, coordinates: Coordinates) -> Sample:
     """Sample of standardised objects, missing values at the means. Its k-means uses leading
-    principal axes, alternately in the units of the data and of every feature.
-    """
+    principal axes, alternately in the units of the data and of every feature."""
     view = coordinates.inner
     rows = Rows(data.X, data.weights, view=lambda X: view(as_dense(X, np.float64)))
     rng = np.random.default_rng(0)
@@ -289,8 +265,7 @@ def _leading(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def _principal(X: np.ndarray, q: int) -> tuple[np.ndarray, np.ndarray]:
     """The ``q`` largest singular values of a matrix and their right vectors (q, d), zero beyond its
-    rank, computed from the smaller Gram matrix.
-    """
+    rank, computed from the smaller Gram matrix."""
     n, d = X.shape
     values, vectors = np.linalg.eigh(X @ X.T if n < d else X.T @ X)
     values, vectors = np.maximum(values[::-1][:q], 0.0), vectors[:, ::-1][:, :q]

@@ -17,31 +17,27 @@ from typing import Any
 import numpy as np
 
 from ..array.types import ArrayLike, Weights
-from ..numerics import distances, families
+from ..array.validation import check_array
+from ..conjugate.normal import LOG_2PI
+from ..numerics import distances
 from ..numerics.missing import Independent, Marginal, Patterns
-from . import kernel
-from .kernel import LOG_2PI, State, Stats
 
 
-def marginals(X: np.ndarray, state: State) -> list[Any]:
-    """Every cluster evaluated at rows (b, d), with NaN for missing values."""
-    if families.kind_of(state.family) != "full":
-        variances = np.broadcast_to(
-            state.covariances.reshape(len(state.means), -1), state.means.shape
-        )
-        return [Independent.of(X, *each) for each in zip(state.means, variances, strict=True)]
+def marginals(X: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> list[Any]:
+    """Every cluster evaluated at rows (b, d), with NaN for missing values. Covariances are
+    matrices (k, d, d), or variances (k, d) or (k,)."""
+    if covariances.ndim < 3:
+        variances = np.broadcast_to(covariances.reshape(len(means), -1), means.shape)
+        return [Independent.of(X, *each) for each in zip(means, variances, strict=True)]
     patterns = Patterns.of(X)
-    each = zip(state.means, state.covariances, strict=True)
-    return [Marginal.of(X, patterns, mean, covariance) for mean, covariance in each]
+    return [Marginal.of(X, patterns, *each) for each in zip(means, covariances, strict=True)]
 
 
 def expected_sums(
     X: np.ndarray, parts: list[Any], R: np.ndarray, spread: np.ndarray | None = None
 ) -> np.ndarray:
-    """Expected sums (k, q) of z(x) with weights ``R`` (k, b), noise last.
-
-    ``spread`` (k, b) are separate weights for the missing part of a row.
-    """
+    """Expected sums (k, q) of z(x) with weights ``R`` (k, b), noise last. ``spread`` (k, b) are
+    separate weights for the missing part of a row."""
     found = np.zeros((len(R), 0))
     for j, part in enumerate(parts):
         first, second = part.moments(X, R[j], None if spread is None else spread[j])
@@ -53,32 +49,20 @@ def expected_sums(
     return found
 
 
-def incomplete_logits(X: np.ndarray, state: State) -> tuple[np.ndarray, list[Any]]:
-    """log pi_j N (k, b) of the observed values of rows, noise last, and the evaluated clusters."""
-    parts, k = marginals(X, state), len(state.means)
-    L = np.empty((len(state.weights), len(X)))
-    constants = np.log(np.maximum(state.weights, np.finfo(float).tiny))
-    for j, part in enumerate(parts):
-        L[j] = constants[j] + part.log_density()
-    if state.noise is not None:
-        L[k] = constants[k] + ~np.isnan(X) @ state.noise
-    return L, parts
-
-
 def with_errors(
-    X: np.ndarray, errors: np.ndarray, state: State
+    X: np.ndarray, errors: np.ndarray, weights: np.ndarray, means: np.ndarray, spreads: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
     """Posterior probabilities (k, b) and log-densities (b,) of objects with errors, and for every
-    component Sigma_j T^-1 (x - mu_j) (b, d) and Sigma_j T^-1 (b, d, d).
-    """
+    component, of covariance ``spreads``, Sigma_j T^-1 (x - mu_j) (b, d) and Sigma_j T^-1 (b, d,
+    d)."""
     d = X.shape[1]
-    L, gains = np.empty((len(state.means), len(X))), []
-    shares = np.log(np.maximum(state.weights, np.finfo(float).tiny))
-    for j, covariance in enumerate(kernel.matrices(state)):
+    L, gains = np.empty((len(means), len(X))), []
+    shares = np.log(np.maximum(weights, np.finfo(float).tiny))
+    for j, covariance in enumerate(spreads):
         T = covariance + errors
         factor = distances.roots(T)
         log_det = 2.0 * np.sum(np.log(np.diagonal(factor, axis1=1, axis2=2)), axis=1)
-        gap = X - state.means[j]
+        gap = X - means[j]
         gain = np.swapaxes(np.linalg.solve(T, np.broadcast_to(covariance, T.shape)), 1, 2)
         white = np.linalg.solve(factor, gap[:, :, None])[:, :, 0]
         L[j] = shares[j] - 0.5 * (np.sum(white * white, axis=1) + log_det + d * LOG_2PI)
@@ -86,42 +70,29 @@ def with_errors(
     return *distances.softmax_columns(L), gains
 
 
-def deconvolved(X: np.ndarray, errors: np.ndarray, weights: Weights, state: State) -> Stats:
-    """Expected sums of (1, v, v v'), and the log-likelihood of objects with errors."""
-    R, level, gains = with_errors(X, errors, state)
-    if weights is not None:
-        R, level = R * weights, level * weights
+def deconvolved(
+    X: np.ndarray, errors: np.ndarray, own: Weights, *parameters: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Expected sums of (1, v, v v'), and the log-likelihood of objects of weight ``own`` with
+    errors; ``parameters`` are the last arguments of ``with_errors``."""
+    R, level, gains = with_errors(X, errors, *parameters)
+    if own is not None:
+        R, level = R * own, level * own
     sums = np.zeros((len(R), distances.width(X.shape[1], "full")))
-    for j, covariance in enumerate(kernel.matrices(state)):
+    for j, (mean, covariance) in enumerate(zip(*parameters[1:], strict=True)):
         shift, gain = gains[j]
-        v, mass = state.means[j] + shift, R[j].sum()
+        v, mass = mean + shift, R[j].sum()
         spread = mass * covariance - np.tensordot(R[j], gain, 1) @ covariance
         second = (v.T * R[j]) @ v + (spread + spread.T) / 2.0
         sums[j] = np.concatenate([[mass], R[j] @ v, distances.pack(second[None])[0]])
-    return Stats(sums, float(level.sum()))
+    return sums, float(level.sum())
 
 
 def check_errors(value: ArrayLike, X: Any, d: int) -> np.ndarray:
     """Error covariances (n, d, d) of the rows of ``X``, from variances (n, d) or covariances."""
     if not isinstance(X, np.ndarray) or np.isnan(X).any():
         raise ValueError("measurement_error needs X as a NumPy array without missing values")
-    n = len(X)
-    try:
-        errors = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"measurement_error must be an array of shape ({n}, {d}), variances, or ({n}, {d}, "
-            f"{d}), covariances; got {value!r}"
-        ) from error
-    if errors.shape not in ((n, d), (n, d, d)):
-        raise ValueError(
-            f"measurement_error must have shape ({n}, {d}), variances, or ({n}, {d}, {d}), "
-            f"covariances; got shape {errors.shape}"
-        )
-    if not np.isfinite(errors).all():
-        raise ValueError(
-            "measurement_error must be finite: leave out objects whose error is not known"
-        )
+    errors = check_array(value, "measurement_error", (len(X), d), (len(X), d, d))
     if errors.ndim == 2:
         errors = errors[:, :, None] * np.eye(d)
     largest = np.abs(errors).max(initial=0.0)

@@ -114,23 +114,10 @@ def expand(X: np.ndarray, layout: Layout) -> np.ndarray:
     return Z
 
 
-def prior_of(sums: np.ndarray, layout: Layout, k: int, amount: float) -> Prior:
-    """The prior for ``k`` clusters, given the sums (q,) of z over all the data."""
-    _, _, _, counts, levels = layout.cuts
-    b = len(layout.counts)
-    seen, total = sums[counts : counts + b], sums[counts + b : levels]
-    # At least half an object, so that a column of zeros still has a positive rate.
-    rates = np.maximum(total, 0.5) / seen
-    held = np.maximum(sums[None, levels:], 0.5)
-    return Prior(amount / k, 1.0 / k**2, rates, _normalized(held, layout)[0])
-
-
 def embed(Z: np.ndarray, sums: np.ndarray, layout: Layout) -> np.ndarray:
     """Coordinates (b, r) for k-means from z(x); every column of the table has variance about one.
-
     Counts are replaced by their square roots, whose variance does not depend on the rate, and
-    missing values by the mean.
-    """
+    missing values by the mean."""
     _, values, squares, counts, levels = layout.cuts
     b = len(layout.counts)
     seen, N = Z[:, counts : counts + b], Z[:, counts + b : levels]
@@ -145,41 +132,12 @@ def embed(Z: np.ndarray, sums: np.ndarray, layout: Layout) -> np.ndarray:
     return np.hstack([Z[:, values:squares], roots * seen, hot])
 
 
-def update(stats: Stats, layout: Layout, prior: Prior) -> State:
-    """The state that maximises the expected objective, given the sums (k, q)."""
-    S, more = stats.sums, prior.amount
-    first, values, squares, counts, levels = layout.cuts
-    N, mean, square = S[:, first:values], S[:, values:squares], S[:, squares:counts]
-    held = MEAN_SHARE * more
-    means = mean / (N + held)
-    scatter = np.maximum(square - (N + held) * means**2, 0.0)
-    variances = (scatter + more * prior.variance) / (N + held + more)
-    b = len(layout.counts)
-    rates = (S[:, counts + b : levels] + more * prior.rates) / (S[:, counts : counts + b] + more)
-    weights = S[:, 0] + more
-    shares = _normalized(S[:, levels:] + more * prior.probabilities, layout)
-    return State(weights / weights.sum(), means, variances, rates, shares)
-
-
 def _normalized(P: np.ndarray, layout: Layout) -> np.ndarray:
     """Probabilities (k, levels), normalised within every column of the data."""
     if not P.shape[1]:
         return P
     totals = np.add.reduceat(P, layout.offsets, axis=1)
     return P / np.repeat(totals, layout.n_levels, axis=1)
-
-
-def log_prior(state: State, prior: Prior) -> float:
-    """Log prior density at a state, without its constant."""
-    more, held = prior.amount, MEAN_SHARE * prior.amount
-    variance = (more + held) * np.log(state.variances)
-    pull = (more * prior.variance + held * state.means**2) / state.variances
-    return float(
-        more * np.log(state.weights).sum()
-        - 0.5 * (variance + pull).sum()
-        + more * (prior.rates * np.log(state.rates) - state.rates).sum()
-        + more * (prior.probabilities * np.log(state.probabilities)).sum()
-    )
 
 
 def coefficients(state: State) -> np.ndarray:
@@ -194,8 +152,7 @@ def coefficients(state: State) -> np.ndarray:
 @dataclass(frozen=True, eq=False)
 class Mixed(Component):
     """Clusters of independent columns. ``overall`` (q,) are sums of z over all the data;
-    ``smoothing`` is the weight of the prior in objects.
-    """
+    ``smoothing`` is the weight of the prior in objects."""
 
     n_clusters: int
     layout: Layout
@@ -209,7 +166,14 @@ class Mixed(Component):
     @cached_property
     def prior(self) -> Prior:
         """The prior for this number of clusters."""
-        return prior_of(self.overall, self.layout, self.n_clusters, self.smoothing)
+        layout, k = self.layout, self.n_clusters
+        _, _, _, counts, levels = layout.cuts
+        b = len(layout.counts)
+        seen, total = self.overall[counts : counts + b], self.overall[counts + b : levels]
+        # At least half an object, so that a column of zeros still has a positive rate.
+        rates = np.maximum(total, 0.5) / seen
+        held = np.maximum(self.overall[None, levels:], 0.5)
+        return Prior(self.smoothing / k, 1.0 / k**2, rates, _normalized(held, layout)[0])
 
     def rows(self, X: Array, *columns: Any) -> Rows:
         layout = self.layout
@@ -217,7 +181,7 @@ class Mixed(Component):
 
     def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> State:
         """State after one M step from groups of objects, given as z(x)."""
-        return update(Stats(R @ X, 0.0), self.layout, self.prior)
+        return self.update(Stats(R @ X, 0.0))
 
     def ready(self, state: State) -> np.ndarray:
         return coefficients(state)
@@ -231,11 +195,32 @@ class Mixed(Component):
         U, level = weighted_columns(self.logits(block, ready), weights, given)
         return Stats(U @ np.asarray(block), float(level.sum()))
 
-    def update(self, stats: Stats, state: State) -> State:
-        return update(stats, self.layout, self.prior)
+    def update(self, stats: Stats, state: State | None = None) -> State:
+        S, prior, more = stats.sums, self.prior, self.prior.amount
+        first, values, squares, counts, levels = self.layout.cuts
+        N, mean, square = S[:, first:values], S[:, values:squares], S[:, squares:counts]
+        held = MEAN_SHARE * more
+        means = mean / (N + held)
+        scatter = np.maximum(square - (N + held) * means**2, 0.0)
+        variances = (scatter + more * prior.variance) / (N + held + more)
+        b = len(self.layout.counts)
+        rates = (S[:, counts + b : levels] + more * prior.rates) / (
+            S[:, counts : counts + b] + more
+        )
+        weights = S[:, 0] + more
+        shares = _normalized(S[:, levels:] + more * prior.probabilities, self.layout)
+        return State(weights / weights.sum(), means, variances, rates, shares)
 
     def log_prior(self, state: State) -> float:
-        return log_prior(state, self.prior)
+        prior, more, held = self.prior, self.prior.amount, MEAN_SHARE * self.prior.amount
+        variance = (more + held) * np.log(state.variances)
+        pull = (more * prior.variance + held * state.means**2) / state.variances
+        return float(
+            more * np.log(state.weights).sum()
+            - 0.5 * (variance + pull).sum()
+            + more * (prior.rates * np.log(state.rates) - state.rates).sum()
+            + more * (prior.probabilities * np.log(state.probabilities)).sum()
+        )
 
     def n_parameters(self) -> int:
         layout, k = self.layout, self.n_clusters

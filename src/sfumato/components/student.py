@@ -30,10 +30,9 @@ from ..array.types import Array, Weights
 from ..engine.component import Component
 from ..numerics import distances
 from ..numerics.distances import weighted_columns
-from . import kernel
-from .gaussian import Gaussian
+from . import gaussian as kernel
+from .gaussian import Gaussian, State, matrices
 from .incomplete import expected_sums, marginals
-from .kernel import State, matrices
 
 # Range of the degrees of freedom: one is a Cauchy distribution; at 200 (where R's teigen stops too)
 # data can hardly distinguish the density from a normal one, and the likelihood is flat.
@@ -56,8 +55,7 @@ class Stats(NamedTuple):
 
 class Ready(NamedTuple):
     """Quantities needed in a pass over complete rows: coefficients (k, q) of z(x) for squared
-    distances, and log-determinants (k,) of the inverse scale matrices.
-    """
+    distances, and log-determinants (k,) of the inverse scale matrices."""
 
     state: State
     rows: np.ndarray
@@ -107,15 +105,14 @@ class Student(Gaussian):
         self, block: Array, ready: Ready | State
     ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
         """Evaluated clusters (z(x) for complete rows), log( pi_j t ) (k, b), squared distances (k,
-        b), and numbers of observed features (b,) or (1,).
-        """
+        b), and numbers of observed features (b,) or (1,)."""
         if isinstance(ready, Ready):
             state, d = ready.state, self.n_features
             parts = distances.features(block.T, self.kind) if block.shape[1] == d else block.T
             delta, seen = ready.rows @ parts, np.array([float(d)])
             level = 0.5 * ready.log_det[:, None]
         else:
-            state, parts = ready, marginals(np.asarray(block, dtype=np.float64), ready)
+            state, parts = ready, marginals(np.asarray(block, dtype=np.float64), *ready[1:3])
             delta = np.stack([part.distance for part in parts])
             seen = parts[0].n_seen.astype(np.float64)
             level = 0.5 * np.stack([part.level for part in parts])

@@ -5,8 +5,6 @@
 where Z is the integral of the unnormalised prior and h the parameter-free factor of the likelihood.
 """
 
-from __future__ import annotations
-
 import reprlib
 from abc import ABC, abstractmethod
 from dataclasses import fields
@@ -27,14 +25,10 @@ def as_numbers(value: object, name: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(
-            f"{name} must be an array, got rows of different lengths: {reprlib.repr(value)}"
-        ) from error
+        raise ValueError(f"{name} has rows of different lengths: {reprlib.repr(value)}") from error
     objects = array.ravel() if array.dtype.kind == "O" else ["text"]
     if array.dtype.kind not in "biuf" and not all(isinstance(entry, Real) for entry in objects):
-        raise TypeError(
-            f"{name} must hold numbers, got {reprlib.repr(value)} of dtype {array.dtype}"
-        )
+        raise TypeError(f"{name} must hold numbers, got {reprlib.repr(value)} ({array.dtype})")
     return array.astype(np.float64)
 
 
@@ -49,10 +43,7 @@ def check_parameter(
         wanted = "finite" if above == -np.inf else f"greater than {above:g} and finite"
         raise ValueError(f"{name} must be {wanted}, got {reprlib.repr(value)}")
     if (np.abs(array) > most).any():
-        raise ValueError(
-            f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}: sums of larger "
-            "numbers overflow"
-        )
+        raise ValueError(f"{name} must be at most {most:.0e}, got {reprlib.repr(value)}")
     return array
 
 
@@ -62,11 +53,8 @@ def quantiles(distribution: Any, confidence: float, otherwise: Any = np.nan) -> 
     if isinstance(distribution, Joint):
         return Joint(*(quantiles(marginal, confidence) for marginal in distribution))
     with np.errstate(all="ignore"):
-        low, high = (np.asarray(distribution.ppf((1 + sign * confidence) / 2)) for sign in (-1, 1))
-    return (
-        np.where(np.isnan(low), otherwise, low)[()],
-        np.where(np.isnan(high), otherwise, high)[()],
-    )
+        ends = [np.asarray(distribution.ppf((1 + sign * confidence) / 2)) for sign in (-1, 1)]
+    return tuple(np.where(np.isnan(end), otherwise, end)[()] for end in ends)
 
 
 def as_shape(size: Size) -> tuple[int, ...]:
@@ -115,9 +103,7 @@ class ConjugatePair(ABC):
         """Distribution of the parameter (scipy), or a pair of marginal distributions."""
 
     def interval(self, confidence: float = 0.95) -> Any:
-        """Equal-tailed interval that holds the parameter with posterior probability
-        ``confidence``; for two parameters, a pair of separate intervals.
-        """
+        """Equal-tailed interval of the parameter, or a pair of intervals for two parameters."""
         return quantiles(self.distribution, confidence)
 
     def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
@@ -127,30 +113,17 @@ class ConjugatePair(ABC):
             drawn = np.asarray(self.distribution.rvs(size=shape, random_state=rng))
         return np.minimum(drawn, np.finfo(np.float64).max)[()]  # clipped to the largest float
 
-    def _log_normalizer(self) -> Any:
-        """log Z of the prior."""
-        raise NotImplementedError
-
+    @abstractmethod
     def _log_ratio(self, statistics: Any) -> Any:
         """Log marginal likelihood without its parameter-free factor."""
-        return self.update(statistics)._log_normalizer() - self._log_normalizer()
 
     @abstractmethod
     def _log_base(self, data: np.ndarray, weight: np.ndarray) -> Any:
         """Weighted log of the parameter-free factor of the likelihood, for checked data."""
 
     def statistics(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
-        """Sufficient statistics of the data; they add up.
-
-        Parameters
-        ----------
-        data, weight : as in ``posterior``
-
-        Returns
-        -------
-        statistics : object
-            Counts (..., d) of the categories, successes and failures of a ``BetaBinomial``, or
-            ``Moments`` of normal data.
+        """Sufficient statistics of data as in ``posterior``, which add up: counts (..., d) of the
+        categories (successes and failures of a ``BetaBinomial``), or ``Moments`` of normal data.
         """
         return self._statistics_of(*self._check(data, weight))
 
@@ -167,16 +140,7 @@ class ConjugatePair(ABC):
         return statistics
 
     def update(self, statistics: Any) -> Self:
-        """Posterior after data with these statistics.
-
-        Parameters
-        ----------
-        statistics : what ``statistics(data)`` gave, or a sum of several
-
-        Returns
-        -------
-        posterior : an object of the same class
-        """
+        """Posterior after data with these ``statistics(data)``, or a sum of several."""
         if not self._fits(statistics):
             name = type(self).__name__
             raise TypeError(
@@ -192,7 +156,7 @@ class ConjugatePair(ABC):
             return type(self)(**parameters)
         except ValueError as error:
             raise ValueError(
-                f"data and prior are too far apart, or too large, to add up: change units ({error})"
+                f"data and prior are too far apart to add up: change units ({error})"
             ) from error
 
     def posterior(self, data: ArrayLike, weight: ArrayLike | None = None) -> Self:
@@ -204,24 +168,15 @@ class ConjugatePair(ABC):
             One data set for each leading index; leading shapes of data and parameters broadcast.
         weight : array broadcastable to (..., n), optional
             A weight of w counts as w copies of the observation.
-
-        Returns
-        -------
-        posterior : an object of the same class
         """
         return self.update(self.statistics(data, weight))
 
     def log_predictive(self, data: ArrayLike) -> Any:
-        """Log predictive density (or probability) (..., n) of each single observation; 0 where
-        missing.
-
-        Parameters
-        ----------
-        data : array of shape (..., n) or (..., n, d)
+        """Log predictive density or probability (..., n) of each observation in ``data`` (..., n)
+        or (..., n, d); 0 where missing.
         """
-        data, weight = self._check(data, None)
         with np.errstate(all="ignore"):
-            return _require_finite(self._log_predictive(data, weight), "log_predictive")
+            return _require_finite(self._log_predictive(*self._check(data, None)), "log_predictive")
 
     def _log_predictive(self, data: np.ndarray, weight: np.ndarray) -> Any:
         """Log probabilities of checked observations, each taken as a separate data set."""
@@ -235,11 +190,8 @@ class ConjugatePair(ABC):
         return each._log_ratio(each._summarize(data, weight)) + each._log_base(data, weight)
 
     def log_marginal_likelihood(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
-        """Log probability (...) of each data set, with the parameters integrated out.
-
-        Parameters
-        ----------
-        data, weight : as in ``posterior``
+        """Log probability (...) of each data set (as in ``posterior``), with the parameters
+        integrated out.
         """
         data, weight = self._check(data, weight)
         with np.errstate(all="ignore"):
@@ -250,9 +202,7 @@ class ConjugatePair(ABC):
         if type(self) is not type(other):
             return NotImplemented
         theirs = other._parameters()  # type: ignore[attr-defined]
-        return all(
-            np.array_equal(value, theirs[name]) for name, value in self._parameters().items()
-        )
+        return all(np.array_equal(own, theirs[name]) for name, own in self._parameters().items())
 
     def __hash__(self) -> int:
         values = self._parameters().values()
@@ -272,12 +222,11 @@ class ConjugatePair(ABC):
 
     def _require_single(self, name: str, way: str = "index it") -> None:
         if self.batch_shape:
-            raise ValueError(
-                f"{name} is for one prior, and this object holds {self.batch_shape}: {way}"
-            )
+            raise ValueError(f"{name} is for one prior, not {self.batch_shape} of them: {way}")
 
     def _parameters(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names}
 
     def _freeze(self, **parameters: Any) -> None:
         """Store the parameters, broadcast to one leading shape and read-only."""
@@ -286,9 +235,7 @@ class ConjugatePair(ABC):
             leading = np.broadcast_shapes(*shapes.values())
         except ValueError as error:
             found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-            raise ValueError(
-                f"parameters must have one leading shape, or shapes that broadcast, got {found}"
-            ) from error
+            raise ValueError(f"leading shapes of parameters must broadcast, got {found}") from error
         for name, value in parameters.items():
             array = np.array(np.broadcast_to(value, leading + value.shape[len(shapes[name]) :]))
             array.flags.writeable = False
@@ -298,11 +245,9 @@ class ConjugatePair(ABC):
         """Data and weights with the same leading shape, set to zero where a value is missing."""
         data = as_numbers(data, "data")
         if data.ndim <= self._observation:
-            what = "(..., n)" if not self._observation else "(..., n, d)"
-            raise ValueError(
-                f"data must have shape {what}, got {data.shape}: wrap a single observation in a "
-                "list"
-            )
+            what = "(..., n, d)" if self._observation else "(..., n)"
+            fix = "wrap a single observation in a list"
+            raise ValueError(f"data must have shape {what}, got {data.shape}: {fix}")
         if np.isinf(data).any():
             raise ValueError("data contains infinity: drop or clip those observations")
         missing = np.isnan(data)
@@ -315,9 +260,7 @@ class ConjugatePair(ABC):
         self._check_leading_shape(leading[:-1], "data")
         weight = np.ones(()) if weight is None else as_numbers(weight, "weight")
         if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0:
-            raise ValueError(
-                f"weight must be finite and nonnegative, got {reprlib.repr(weight.tolist())}"
-            )
+            raise ValueError(f"weight must be finite and nonnegative, got {weight.min():g}")
         try:
             weight = np.broadcast_to(weight, leading)
         except ValueError as error:
@@ -334,19 +277,14 @@ class ConjugatePair(ABC):
         try:
             np.broadcast_shapes(leading, self.batch_shape)
         except ValueError as error:
-            tail = "n, d" if self._observation else "n"
+            each = ", ".join([*map(str, self.batch_shape), "n, d" if self._observation else "n"])
             raise ValueError(
                 f"{name} holds data sets of leading shape {leading} for priors of shape "
-                f"{self.batch_shape}: observations come last, "
-                f"({', '.join(map(str, self.batch_shape))}, {tail}), or ({tail}) for the same "
-                "data under every prior"
+                f"{self.batch_shape}: observations come last, ({each})"
             ) from error
 
 
 def _require_finite(values: ArrayLike, name: str) -> Any:
     if not np.isfinite(values).all():
-        raise ValueError(
-            f"{name} overflows: data and prior are too far apart, or too large, for floating "
-            "point: change units"
-        )
+        raise ValueError(f"{name} overflows: data and prior are too far apart: change units")
     return values

@@ -1,7 +1,5 @@
 """Counts: successes out of trials, and counts over categories."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -92,9 +90,7 @@ class BetaBinomial(_CountsPair):
         data, weight = super()._check(data, weight)
         beyond = (data < 0) | (data > np.asarray(self.trials)[..., None])
         if (beyond | (data != np.floor(data))).any():
-            raise ValueError(
-                f"data must be whole numbers from 0 to trials={self.trials}, NaN where missing"
-            )
+            raise ValueError(f"data must be whole numbers from 0 to trials={self.trials}, or NaN")
         return data, weight
 
     def _posterior_parameters(self, statistics: ArrayLike) -> dict[str, Any]:
@@ -152,8 +148,7 @@ class DirichletMultinomial(_CountsPair):
     def __post_init__(self) -> None:
         if np.ndim(self.concentration) == 0:
             raise ValueError(
-                f"concentration must have one entry per category, got {self.concentration!r}: e.g. "
-                "np.ones(3)"
+                f"concentration must have an entry per category, got {self.concentration!r}"
             )
         super().__post_init__()
 
@@ -194,9 +189,8 @@ class DirichletMultinomial(_CountsPair):
 
     @property
     def mode(self) -> Any:
-        """Most probable probabilities (..., d); 0 where the concentration is 1 or less.
-
-        If all are, the mode is the corner of the largest one, or NaN if several are equally large.
+        """Most probable probabilities (..., d). If all counts are 1 or less, the corner of the
+        largest one, or NaN if several are equally large.
         """
         return _peak(self.concentration)
 
@@ -208,8 +202,7 @@ class DirichletMultinomial(_CountsPair):
 
     def sample(self, size: Size = None, random_state: RandomState = None) -> Any:
         """Probabilities drawn from the distribution, of shape (size, ..., d)."""
-        rng = as_generator(random_state)
-        shape = as_shape(size) + self.concentration.shape
+        rng, shape = as_generator(random_state), as_shape(size) + self.concentration.shape
         gamma = rng.standard_gamma(self.concentration, size=shape)
         reached = rng.random(gamma.shape[:-1] + (1,)) < np.cumsum(self.mean, axis=-1)
         reached[..., -1] = True

@@ -4,6 +4,7 @@ mean and covariance.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,23 +20,11 @@ LOG_2PI = float(np.log(2 * np.pi))
 
 
 class Moments(NamedTuple):
-    """Weight, mean and scatter about the mean of a data set.
+    """Moments of a data set; ``a + b`` has those of both data sets together."""
 
-    ``a + b`` has the moments of both data sets together.
-
-    Parameters
-    ----------
-    count : array of shape (...)
-        Total weight.
-    mean : array of shape (...) or (..., d)
-        Zero where the count is zero.
-    scatter : array of shape (...) or (..., d, d)
-        Weighted sum of squares (or of outer products) about the mean.
-    """
-
-    count: Any
-    mean: Any
-    scatter: Any
+    count: Any  # (...), the total weight
+    mean: Any  # (...) or (..., d), zero where the count is zero
+    scatter: Any  # (...) or (..., d, d), weighted sum of squares (outer products) about the mean
 
     def __add__(self, other: Moments) -> Moments:  # type: ignore[override]
         # Merging by differences of means loses no digits far from the origin, unlike sums of
@@ -53,11 +42,7 @@ def moments(x: np.ndarray, weight: np.ndarray, *, vectors: bool) -> Moments:
     mean = mean + (w * (x - mean[..., None, :])).sum(axis=-2) / total
     centred = x - mean[..., None, :]
     scatter = np.swapaxes(centred * w, -1, -2) @ centred
-    return (
-        Moments(count, mean, scatter)
-        if vectors
-        else Moments(count, mean[..., 0], scatter[..., 0, 0])
-    )
+    return Moments(count, *((mean, scatter) if vectors else (mean[..., 0], scatter[..., 0, 0])))
 
 
 def pull(kappa: Array, mean: Array, data: Moments) -> tuple[Any, Any, Any]:
@@ -86,14 +71,19 @@ def normal_wishart_log_normalizer(kappa: Any, df: Any, scale: np.ndarray) -> Any
 class _Normal(ConjugatePair):
     """Normal data (..., n), or vectors (..., n, d)."""
 
+    _log_normalizer: Callable[
+        ..., Any
+    ]  # log Z of a prior whose ratios give the marginal likelihood
+
+    def _log_ratio(self, statistics: Any) -> Any:
+        return self.update(statistics)._log_normalizer() - self._log_normalizer()
+
     def _summarize(self, data: np.ndarray, weight: Any) -> Moments:
         return moments(data, weight, vectors=self._observation == 1)
 
     def _fits(self, statistics: Any) -> bool:
-        return (
-            isinstance(statistics, Moments)
-            and np.ndim(statistics.mean) - np.ndim(statistics.count) == self._observation
-        )
+        moments = isinstance(statistics, Moments)
+        return moments and np.ndim(statistics.mean) - np.ndim(statistics.count) == self._observation
 
     def _log_base(self, data: np.ndarray, weight: Any) -> Any:
         width = data.shape[-1] if self._observation else 1
@@ -151,10 +141,9 @@ class NormalKnownVariance(_Normal):
 
     def _log_ratio(self, statistics: Moments) -> Any:
         kappa, _, square = pull(self.known_variance / self.variance, self.mean, statistics)
-        shrink = np.log(self.known_variance / self.variance) - np.log(kappa)
-        return 0.5 * (
-            shrink - statistics.count * np.log(self.known_variance) - square / self.known_variance
-        )
+        known = self.known_variance
+        shrink = np.log(known / self.variance) - np.log(kappa)
+        return 0.5 * (shrink - statistics.count * np.log(known) - square / known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,10 +243,8 @@ class NormalInverseGamma(_Normal):
     @property
     def distribution(self) -> Joint:
         """Marginal distributions: Student t of the mean, inverse gamma of the variance (scipy)."""
-        width = np.sqrt(self.scale / (self.shape * self.kappa))
-        return Joint(
-            stats.t(2 * self.shape, self.mean, width), stats.invgamma(self.shape, scale=self.scale)
-        )
+        mean = stats.t(2 * self.shape, self.mean, np.sqrt(self.scale / (self.shape * self.kappa)))
+        return Joint(mean, stats.invgamma(self.shape, scale=self.scale))
 
     @property
     def mode(self) -> Joint:
@@ -323,9 +310,7 @@ class NormalInverseWishart(_Normal):
     def __post_init__(self) -> None:
         mean, scale = (check_parameter(getattr(self, name), name) for name in self._any_sign)
         if mean.ndim == 0 or scale.ndim < 2 or scale.shape[-2:] != (mean.shape[-1],) * 2:
-            raise ValueError(
-                f"mean (d,) and scale (d, d) must agree, got shapes {mean.shape} and {scale.shape}"
-            )
+            raise ValueError(f"mean (d,) and scale (d, d) must agree: {mean.shape}, {scale.shape}")
         check_parameter(self.df, "df", above=mean.shape[-1] - 1.0)
         object.__setattr__(self, "scale", positive_definite(scale, "scale"))
         super().__post_init__()
@@ -333,9 +318,7 @@ class NormalInverseWishart(_Normal):
     def _check(self, data: Any, weight: Any) -> Any:
         data, weight = super()._check(data, weight)
         if data.shape[-1] != self.mean.shape[-1]:
-            raise ValueError(
-                f"data must hold vectors of length {self.mean.shape[-1]}, got shape {data.shape}"
-            )
+            raise ValueError(f"data must hold vectors of {self.mean.shape[-1]}, got {data.shape}")
         return data, weight
 
     def _fits(self, statistics: Any) -> bool:
@@ -358,10 +341,8 @@ class NormalInverseWishart(_Normal):
         d = self.mean.shape[-1]
         freedom, kappa = (np.asarray(value)[..., None] for value in (self.df - d + 1, self.kappa))
         diagonal = _diagonal(self.scale)
-        return Joint(
-            stats.t(freedom, self.mean, np.sqrt(diagonal / (kappa * freedom))),
-            stats.invgamma(freedom / 2, scale=diagonal / 2),
-        )
+        mean = stats.t(freedom, self.mean, np.sqrt(diagonal / (kappa * freedom)))
+        return Joint(mean, stats.invgamma(freedom / 2, scale=diagonal / 2))
 
     @property
     def mode(self) -> Joint:
@@ -420,9 +401,7 @@ def positive_definite(matrices: np.ndarray, name: str) -> np.ndarray:
     try:
         np.linalg.cholesky(matrices)
     except np.linalg.LinAlgError as error:
-        raise ValueError(
-            f"{name} must be positive definite: add a small multiple of the identity"
-        ) from error
+        raise ValueError(f"{name} must be positive definite: add some of the identity") from error
     return matrices
 
 

@@ -14,8 +14,6 @@ P of a Gauss-Seidel sweep needs
 so only U_b and its changes are sent.
 """
 
-from __future__ import annotations
-
 from ._features import Features, check_array, check_features, shards
 from ._similarity import Similarity
 

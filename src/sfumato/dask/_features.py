@@ -88,10 +88,8 @@ def same(value: Any) -> Any:
 
 @cache
 def keep_temporaries() -> None:
-    """Make this process reuse freed memory instead of returning it to the system at once.
-
-    Dask starts its workers with the opposite setting, and then clearing new pages for every
-    temporary array takes longer than the sums.
+    """Make this process reuse freed memory. Dask starts its workers with the opposite setting, and
+    then clearing new pages takes longer than the sums.
     """
     if "MALLOC_TRIM_THRESHOLD_" in os.environ:
         with suppress(OSError, AttributeError, TypeError):  # a C library without this function
@@ -127,9 +125,7 @@ def shards(folder: Any, pattern: str = "*") -> da.Array:
     found = Path(folder).glob(pattern)
     paths = sorted(path for path in found if path.suffix in (".npy", ".parquet"))
     if not paths:
-        raise ValueError(
-            f"folder={str(folder)!r} holds no .npy or .parquet file that matches {pattern!r}"
-        )
+        raise ValueError(f"folder={str(folder)!r} holds no .npy or .parquet file like {pattern!r}")
     blocks = []
     for path in paths:
         shape, dtype = _header(path)
@@ -254,9 +250,7 @@ class SpreadRows(Rows):
     def _given(self) -> list[list[Any]]:
         """Every block with its columns."""
         columns = [self.X.cut(column) for column in self.columns]
-        return [
-            [block, *(column[b] for column in columns)] for b, block in enumerate(self.X.blocks)
-        ]
+        return [[block, *each] for block, *each in zip(self.X.blocks, *columns, strict=True)]
 
     @property
     def is_kept(self) -> bool:
@@ -269,13 +263,9 @@ class SpreadRows(Rows):
         tasks = self._tasks("map", function)
         shape, dtype = submit(lambda parts: (parts[0].shape, parts[0].dtype), tasks[0]).result()
         wait(tasks)
-        by_group = zip(tasks, self.X.groups, strict=True)
-        parts = self.X.in_order(
-            [
-                [dask.delayed(getitem)(task, i) for i in range(len(group))]
-                for task, group in by_group
-            ]
-        )
+        sizes = zip(tasks, map(len, self.X.groups), strict=True)
+        each = [[dask.delayed(getitem)(task, i) for i in range(size)] for task, size in sizes]
+        parts = self.X.in_order(each)
         sized = zip(parts, np.diff(self.X.bounds), strict=True)
         blocks = [da.from_delayed(part, (int(n), *shape[1:]), dtype) for part, n in sized]
         return da.concatenate(blocks, axis=0)
@@ -348,9 +338,7 @@ class Features:
     def submit(
         self, task: Callable[..., list[Any]], given: list[Any], *arguments: object
     ) -> list[Future]:
-        """``task(*arguments, several)`` for each group, where ``several`` are its items of
-        ``given``.
-        """
+        """``task(*arguments, several)`` for each group, with its items of ``given``."""
         return [submit(task, *arguments, [given[b] for b in group]) for group in self.groups]
 
     def in_order(self, results: list[list[Any]]) -> list[Any]:
@@ -396,10 +384,8 @@ class Features:
         out = np.empty((len(indices), self.shape[1]), dtype=self.dtype)
         wanted = {b: np.flatnonzero(owner == b) for b in np.unique(owner).tolist()}
         groups = [own for group in self.groups if (own := [b for b in group if b in wanted])]
-        tasks = [
-            submit(_taken, [[self.blocks[b], indices[wanted[b]] - self.bounds[b]] for b in own])
-            for own in groups
-        ]
+        asked = {b: [self.blocks[b], indices[at] - self.bounds[b]] for b, at in wanted.items()}
+        tasks = [submit(_taken, [asked[b] for b in own]) for own in groups]
         for own, parts in zip(groups, client().gather(tasks), strict=True):
             for b, part in zip(own, parts, strict=True):
                 out[wanted[b]] = part
@@ -411,11 +397,8 @@ def check_features(estimator: Estimator, X: da.Array, reset: bool, missing: bool
     X = check_array(X, "X")
     check_width(estimator, X, reset)
     features = Features(X)
-    facts = [
-        part
-        for group in client().gather(features.submit(_facts, features.blocks))
-        for part in group
-    ]
+    groups = client().gather(features.submit(_facts, features.blocks))
+    facts = [part for group in groups for part in group]
     low, high, gaps = zip(*facts, strict=True)
     features.extremes = np.stack([np.fmin.reduce(low), np.fmax.reduce(high)])
     features.has_missing = any(gaps)

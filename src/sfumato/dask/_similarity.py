@@ -1,7 +1,5 @@
 """Similarities on a cluster: rows of W stay on the workers, and memberships travel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -13,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..array.validation import refuse_overflow, refuse_underflow
 from ..data.matrices import check_rows
-from ..models.pairwise.panels import panels
+from ..models.pairwise.kernel import panels
 from ._features import check_array, client, floating, pinned, same, submit
 
 
@@ -79,9 +77,8 @@ class Similarity(LinearOperator):
             raise ValueError("W is not symmetric: pass (W + W.T) / 2")
 
     def __matmul__(self, V: Any) -> Any:
-        return self._attempt(
-            lambda: np.concatenate(self._products(np.asarray(V, dtype=self.dtype)))
-        )
+        V = np.asarray(V, dtype=self.dtype)
+        return self._attempt(lambda: np.concatenate(self._products(V)))
 
     def _products(self, V: np.ndarray) -> list[np.ndarray]:
         shared = client().scatter(V, broadcast=True, hash=False)
@@ -161,10 +158,8 @@ class Similarity(LinearOperator):
 
 
 def _curvature(block: np.ndarray, pieces: list[Any]) -> Any:
-    return sum(
-        _columns(change[within], block[local, rows] @ change)
-        for local, rows, within, change in pieces
-    )
+    each = (_columns(new[within], block[own, rows] @ new) for own, rows, within, new in pieces)
+    return sum(each)
 
 
 def _columns(A: np.ndarray, B: np.ndarray) -> np.ndarray:

@@ -4,8 +4,6 @@ Codes are float64: the values of normal columns and counts, logarithms for log-n
 ... for the levels of categorical and binary ones, NaN for missing values.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -15,7 +13,7 @@ import numpy as np
 from ..array.types import Array, ArrayLike
 from ..array.validation import check_choice, refuse_overflow
 from ..array.warn import warn
-from .features import held_by, refuse_same_names
+from .features import refuse_same_names
 
 __all__ = ["KINDS", "Column", "as_frame", "code_array", "code_frame", "decode", "read_columns"]
 
@@ -42,9 +40,7 @@ def as_frame(X: Array) -> Any:
     try:
         import narwhals as nw
     except ImportError as error:
-        raise ImportError(
-            "data frames are read with narwhals: pip install 'sfumato[io]'"
-        ) from error
+        raise ImportError("data frames need narwhals: pip install 'sfumato[io]'") from error
     refuse_same_names(X, "X")
     return nw.from_native(X, eager_only=True)
 
@@ -54,9 +50,7 @@ def read_columns(names: list[Any], guesses: list[str], columns: Array) -> list[s
     if columns is None:
         return guesses
     if not isinstance(columns, Mapping):
-        raise TypeError(
-            f"columns must map columns to kinds, such as {{'age': 'normal'}}, got {columns!r}"
-        )
+        raise TypeError(f"columns must map columns to kinds, {{'age': 'normal'}}, got {columns!r}")
     kinds = list(guesses)
     for key, kind in columns.items():
         kinds[_place(key, names)] = check_choice(kind, f"columns[{key!r}]", KINDS)
@@ -87,10 +81,7 @@ def guess_kind(series: Any) -> str:
         return _guess_whole(np.asarray(series.drop_nulls().to_numpy(), dtype=np.float64))
     if kind in (nw.Categorical, nw.Enum, nw.String, nw.Object):
         return "categorical"
-    raise TypeError(
-        f"X, column {series.name!r} holds {held_by(kind) or kind}, which no kind of column "
-        "describes: drop it or make numbers of it"
-    )
+    raise TypeError(f"X, column {series.name!r} holds {kind}: drop it or make numbers of it")
 
 
 def _guess_whole(values: np.ndarray) -> str:
@@ -179,10 +170,10 @@ def _learn(name: object, kind: str, values: Array) -> Column:
 def _refuse_lists(values: Array, name: object) -> None:
     """Refuse values that cannot be categories, such as lists."""
     for value in values:
-        if held_by("", value) in ("lists", "records"):
+        if isinstance(value, (list, tuple, set, dict, np.ndarray)):
             raise TypeError(
-                f"X, column {name!r} holds {held_by('', value)}, such as {value!r}, which no kind "
-                "of column describes: drop it, or make a column of each of their values"
+                f"X, column {name!r} holds values such as {value!r}, which no kind of column "
+                "describes: drop it, or make a column of each of their values"
             )
 
 
@@ -198,9 +189,7 @@ def _code(values: ArrayLike, column: Column) -> np.ndarray:
         raise ValueError(f"X, column {column.name!r} must hold counts 0, 1, 2, ..., got {odd:g}")
     if column.kind == "log-normal":
         if (seen <= 0).any():
-            raise ValueError(
-                f"X, column {column.name!r} must be positive to be log-normal, got {seen.min():g}"
-            )
+            raise ValueError(f"X, column {column.name!r} must be positive, got {seen.min():g}")
         return np.log(numbers)
     refuse_overflow(numbers[:, None], f"X[{column.name!r}]")
     return numbers
@@ -214,10 +203,7 @@ def _code_levels(values: Any, column: Column) -> np.ndarray:
     if (codes == -1.0).any():
         new = sorted({str(v) for v, c in zip(values, codes, strict=True) if c == -1.0})
         shown = ", ".join(map(repr, new[:5])) + (", ..." if len(new) > 5 else "")
-        warn(
-            f"X, column {column.name!r} has categories that the fit has not seen ({shown}): "
-            "they count as missing"
-        )
+        warn(f"X, column {column.name!r} has new categories ({shown}): they count as missing")
         codes[codes == -1.0] = np.nan
     return codes
 

@@ -11,16 +11,13 @@ from scipy.sparse.csgraph import connected_components
 
 from ..array.arrays import asarray_like, namespace, to_numpy
 from ..array.labels import check_labelings, warn_of_ignored
-from ..array.types import Array, ArrayLike
+from ..array.types import Array, ArrayLike, Weights
 from ..array.warn import warn
 
 
 class Tuning(NamedTuple):
-    """Strength of links in a graph, as shares of its mean degree.
-
-    Values from .05 to .5 were tried on two moons, digits, and two and three overlapping Gaussians
-    with 60 pairs: .1 to .3 improved the result on every set. Merging linked objects in the graph
-    instead made it worse, since it connects overlapping clusters.
+    """Strength of links in a graph, as shares of its mean degree: .1 to .3 improved moons, digits
+    and overlapping Gaussians with 60 pairs.
     """
 
     together: float = 0.3
@@ -43,7 +40,7 @@ class Known(NamedTuple):
 
     component: np.ndarray | None = None
     pairs: np.ndarray | None = None
-    weights: np.ndarray | None = None
+    weights: Weights = None
     labels: np.ndarray | None = None
     links: np.ndarray | None = None
     signs: np.ndarray | None = None
@@ -90,10 +87,16 @@ class Known(NamedTuple):
             pairs = weights = None  # type: ignore[assignment]
         return cls(component, pairs, weights, labels, edges, np.concatenate(signs))
 
+    @property
+    def fewest_clusters(self) -> int:
+        """Number of clusters that the labels need, and at least two if a pair must be apart."""
+        apart = self.weights is not None and np.isnan(self.weights).any()
+        return max(2 * apart, 0 if self.labels is None else int(self.labels.max()) + 1)
+
     def similarities(self, group: np.ndarray | None, size: int, default: float, unit: float) -> Any:
-        """Sparse changes (size, size) of a similarity by links: their weights, minus ``default``
-        for pairs that must be apart, times ``unit``. ``group`` is the object of each row; None
-        without weighted pairs.
+        """Sparse changes (size, size) of a similarity of objects by links, in ``unit``;
+        -``default`` for pairs that must be apart. ``group`` is the object of each row; None without
+        weighted pairs.
         """
         if self.pairs is None or self.weights is None:
             return None
@@ -142,15 +145,12 @@ def symmetric(pairs: np.ndarray, value: np.ndarray, group: Any, size: int) -> An
     at = pairs if group is None else group[pairs]
     kept = (at >= 0).all(axis=1) & (at[:, 0] != at[:, 1])
     at, value = at[kept], value[kept]
-    both = np.concatenate([at, at[:, ::-1]])
-    return sp.csr_array(
-        sp.coo_array((np.tile(value, 2), (both[:, 0], both[:, 1])), shape=(size, size))
-    )
+    both = np.concatenate([at, at[:, ::-1]]).T
+    return sp.csr_array(sp.coo_array((np.tile(value, 2), tuple(both)), shape=(size, size)))
 
 
 def _label_links(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Links from each labelled row to a few others, and their signs: +inf for rows with the same
-    label, NaN for rows with another one."""
+    """Links from each labelled row to a few others, +inf for rows with the same label, else NaN."""
     rows = np.flatnonzero(labels >= 0)
     links, signs = [np.empty((0, 2), dtype=np.intp)], [np.empty(0)]
     for label in np.unique(labels[rows]):
@@ -215,8 +215,7 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     given = given.reshape(0, 2) if given.size == 0 else given
     if given.ndim != 2 or given.shape[1] not in (2, 3):
         raise ValueError(
-            f"{name} must hold pairs of row numbers (m, 2), or with weights (m, 3); got shape "
-            f"{given.shape}"
+            f"{name} must hold pairs (m, 2), or with weights (m, 3); got {given.shape}"
         )
     index = given[:, :2]
     if not (np.isfinite(index).all() and (index == np.rint(index)).all()):
@@ -231,9 +230,7 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     weights = given[:, 2] if given.shape[1] == 3 else np.full(len(rows), np.nan)
     # Bounded, so that products of weights and similarities stay finite.
     if given.shape[1] == 3 and not ((weights <= 1e100) & (weights > 0)).all():
-        raise ValueError(
-            f"weights of {name} (its third column) must be positive, and 1e+100 at most"
-        )
+        raise ValueError(f"weights of {name} (its third column) must be positive, at most 1e+100")
     return rows, weights
 
 
@@ -253,10 +250,7 @@ def known_labels(y: ArrayLike | None, n: int, n_clusters: int) -> np.ndarray | N
     if labels.size != n:
         raise ValueError(f"y must hold one label for each of the {n} objects, got {labels.size}")
     if labels.max() >= n_clusters:
-        raise ValueError(
-            f"y has {labels.max() + 1} different labels, more than n_clusters={n_clusters}: raise "
-            "n_clusters"
-        )
+        raise ValueError(f"y has {labels.max() + 1} labels: raise n_clusters={n_clusters}")
     return labels
 
 
@@ -269,10 +263,7 @@ def _carry(labels: np.ndarray, component: np.ndarray) -> np.ndarray:
     if clash.size:
         same = component[known] == component[clash[0]]
         other = known[same & (labels[known] != labels[clash[0]])][0]
-        raise ValueError(
-            f"must_link joins rows {clash[0]} and {other}, which have different labels in y: drop "
-            "one of them"
-        )
+        raise ValueError(f"must_link joins rows {clash[0]} and {other}, whose labels in y differ")
     return of_component[component]
 
 

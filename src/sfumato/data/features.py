@@ -3,8 +3,6 @@
 Every message names the column or the row, and the fix.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from ..array.arrays import is_numpy, namespace, reader
 from ..array.types import Array, ArrayLike, Estimator, Weights
-from ..array.validation import largest_size, refuse_mask, refuse_overflow
+from ..array.validation import largest_size, refuse_mask, refuse_overflow, refuse_underflow
 from ..array.warn import warn
 
 # Advice for dask arrays that a model cannot read; a test in tests/dask compares it with the models.
@@ -52,6 +50,7 @@ def check_features(
     if reset and missing and isinstance(X, np.ndarray):
         refuse_empty_columns(X, getattr(estimator, "feature_names_in_", None))
     if reset:
+        refuse_underflow(X, "X", squares=False)
         estimator._largest_fitted = largest_size(X)
     else:
         _refuse_far(X, getattr(estimator, "_largest_fitted", np.inf))
@@ -59,8 +58,8 @@ def check_features(
 
 
 def _is_plain(estimator: Estimator, X: Any, reset: bool) -> bool:
-    """Whether X is an array of finite floats, which needs no further checks. To rule out data
-    frames, scikit-learn searches libraries, which takes ten times as long as a small fit.
+    """Whether X is an array of finite floats, which needs none of scikit-learn's checks (they take
+    ten times as long as a small fit).
     """
     if type(X) is not np.ndarray or X.ndim != 2 or X.dtype not in (np.float64, np.float32):
         return False
@@ -167,17 +166,13 @@ def without_empty(X: Any, mass: Weights) -> Weights:
         return mass
     weights = np.where(empty, 0.0, 1.0 if mass is None else mass)
     if not weights.any():
-        raise ValueError(
-            "X has no object with an observed value and a positive weight: nothing can be learnt"
-        )
+        raise ValueError("X has no object with an observed value and a positive weight")
     return weights
 
 
 def observed_only(fit: _Fit) -> _Fit:
-    """Decorator: ``fit`` leaves out objects without any value, which would change random draws.
-
-    Afterwards they get the memberships of ``predict_proba``. With known labels or links they are
-    kept, because these also tell something about other objects.
+    """Decorator: ``fit`` leaves out objects without any value, which then get the memberships of
+    ``predict_proba``; with known labels or links they are kept.
     """
 
     @wraps(fit)
@@ -205,7 +200,7 @@ def observed_only(fit: _Fit) -> _Fit:
 
 def refuse_spread(estimator: Estimator, X: object) -> None:
     """Refuse a dask array if the estimator needs all objects in memory."""
-    if reader(X) is None or estimator._streams():
+    if reader(X) is None or estimator._streams:
         return
     raise TypeError(
         f"{type(estimator).__name__} with these parameters does not read dask arrays: pass "
@@ -257,10 +252,7 @@ def refuse_tensors(estimator: Estimator, X: object) -> None:
 def check_width(estimator: Estimator, X: Array, reset: bool) -> None:
     """Refuse features that are not two-dimensional, or do not have the fitted number of columns."""
     if X.ndim != 2:
-        raise ValueError(
-            "X must be two-dimensional (n_samples, n_features), got an array of shape "
-            f"{tuple(X.shape)}"
-        )
+        raise ValueError(f"X must be two-dimensional, got an array of shape {tuple(X.shape)}")
     if reset:
         estimator.n_features_in_ = X.shape[1]
     elif X.shape[1] != estimator.n_features_in_:
@@ -271,25 +263,13 @@ def check_width(estimator: Estimator, X: Array, reset: bool) -> None:
 
 
 def held_by(kind: object, value: object = None) -> str | None:
-    """Word for unsupported column values ("dates", "lists", ...), from type and value; or None."""
+    """The type of values that are no numbers, words or truth values, from a dtype and a value."""
     # Prefixes of type names in pandas, polars and narwhals.
-    types = {
-        "dates": ("datetime", "date", "period", "timestamp"),
-        "spans of time": ("timedelta", "duration"),
-        "times of day": ("time",),
-        "intervals": ("interval",),
-        "lists": ("list", "array"),
-        "records": ("struct",),
-        "values of a type that has no name": ("unknown",),
-    }
-    for words, beginnings in types.items():
-        if str(kind).lower().startswith(beginnings):
-            return words
-    if isinstance(value, (list, tuple, set, dict, np.ndarray)):
-        return "records" if isinstance(value, dict) else "lists"
-    if isinstance(value, date) or type(value).__name__ == "Period":
-        return "dates"
-    return "spans of time" if isinstance(value, timedelta) else None
+    types = ("date", "period", "time", "duration", "interval", "list", "array", "struct", "unknown")
+    if str(kind).lower().startswith(types):
+        return str(kind)
+    others = (list, tuple, set, dict, np.ndarray, date, timedelta)
+    return type(value).__name__ if isinstance(value, others) else None
 
 
 def refuse_same_names(X: Any, name: str) -> None:
@@ -298,9 +278,7 @@ def refuse_same_names(X: Any, name: str) -> None:
     if columns is None or getattr(columns, "is_unique", True):
         return
     same = ", ".join(repr(column) for column in columns[columns.duplicated()].unique()[:8])
-    raise ValueError(
-        f"{name} has several columns called {same}: rename them, or drop all but one of a name"
-    )
+    raise ValueError(f"{name} has several columns called {same}: rename or drop them")
 
 
 def refuse_non_numbers(X: Any, name: str, taker: str) -> None:
@@ -314,8 +292,8 @@ def refuse_non_numbers(X: Any, name: str, taker: str) -> None:
         found = held_by(kind, value)
         if found is not None:
             raise TypeError(
-                f"{name}{place} holds {found}, where {taker} takes numbers: drop it or make "
-                "numbers of it"
+                f"{name}{place} holds values of type {found}, where {taker} takes numbers: drop it "
+                "or make numbers of it"
             )
 
 

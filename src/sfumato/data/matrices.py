@@ -1,7 +1,5 @@
 """Checks of similarity matrices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -22,11 +20,9 @@ def check_similarity(
     signed: bool = False,
     features: str = "make one of them, e.g. similarity.gaussian(X)",
 ) -> Any:
-    """A checked similarity (n, n): symmetric, finite, and nonnegative unless ``signed``. It is an
-    array, CSR, or an operator (anything with ``shape`` and ``@``), whose entries are not checked.
-
-    An asymmetric matrix is averaged with its transpose, with a warning. ``features`` is the advice
-    for callers who passed features.
+    """A checked similarity (n, n): a finite array or CSR, made symmetric with a warning, and
+    nonnegative unless ``signed``; or an operator, whose entries are not checked. ``features`` is
+    the advice for callers who passed features.
     """
     W = _as_matrix(W, name)
     if len(W.shape) != 2 or W.shape[0] != W.shape[1]:
@@ -84,15 +80,11 @@ def _checked(W: Any, name: str, signed: bool) -> Any:
     """Finite floats; negative values beyond rounding are refused unless ``signed``."""
     W = sp.csr_array(W) if sp.issparse(W) else W
     if W.dtype.kind == "c":
-        raise ValueError(
-            f"{name} holds complex data, which is not supported: take the real part or the modulus"
-        )
+        raise ValueError(f"{name} holds complex data: take the real part or the modulus")
     try:
         W = W if W.dtype in (np.float32, np.float64) else W.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"{name} must hold numbers, got an array of dtype {W.dtype}: {error}"
-        ) from error
+        raise TypeError(f"{name} must hold numbers, got dtype {W.dtype}: {error}") from error
     if sp.issparse(W) and not W.has_canonical_format:
         W = W.copy()
         W.sum_duplicates()
@@ -109,10 +101,7 @@ def _checked(W: Any, name: str, signed: bool) -> Any:
     if least >= 0 or (signed and most > 0):
         return W
     if least < -ROUNDING * most:
-        raise ValueError(
-            f"{name} has negative similarities (smallest {least:g}): shift or clip them, e.g. "
-            f"{name}.clip(min=0)"
-        )
+        raise ValueError(f"{name} has negative similarities ({least:g}): try {name}.clip(min=0)")
     values = np.clip(values, 0.0, None)
     return sp.csr_array((values, W.indices, W.indptr), shape=W.shape) if sp.issparse(W) else values
 

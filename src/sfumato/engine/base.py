@@ -1,13 +1,11 @@
 """Base class of models of features whose statistics add up over row blocks."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..array.docs import documented
 from ..array.rows import Rows, one_blas_thread
 from ..array.types import Array, ArrayLike
 from ..array.validation import as_generator, check_n_clusters, check_weights
@@ -20,32 +18,22 @@ __all__ = ["Clusterer", "InductiveClusterer"]
 
 
 class InductiveClusterer(Clusterer):
-    """Models of features with additive statistics: a step is ``_update`` of the sum of
-    ``_summarize`` over row blocks, a NamedTuple with an entry ``objective``.
-
-    Models that can be accelerated also have ``_pack`` and ``_unpack``.
+    """Models of features whose step is ``_update`` of the sum of ``_summarize`` over row blocks, a
+    NamedTuple with an entry ``objective``; ``_pack`` and ``_unpack`` accelerate it.
     """
 
+    _sparse = _streams = True
     _larger = False  # whether the objective is maximised
     _relative = True  # whether ``tol`` is relative to the objective or per unit of weight
-    # Number of rows in a sample on which the starts are compared; the best continues with all rows.
-    # None compares the starts on all rows.
-    _screen: int | None = None
-
-    def _streams(self) -> bool:
-        return True
+    _screen: int | None = None  # size of the sample on which the starts are compared; None for all
 
     @abstractmethod
     def _start(self, rows: Rows, rng: np.random.Generator) -> Any:
         """The first state."""
 
-    def _summarize(self, block: np.ndarray, weights: Any, state: State) -> Any:
-        """Statistics of a block of rows at a state; not needed by models with a ``_run``."""
-        raise NotImplementedError
-
-    def _update(self, stats: Any, state: State) -> Any:
-        """The next state."""
-        raise NotImplementedError
+    # Statistics of a block (rows, weights, state), and the next state, unless there is a ``_run``.
+    _summarize: Callable[..., Any]
+    _update: Callable[..., Any]
 
     @abstractmethod
     def _assign(self, block: Array, state: State) -> Any:
@@ -63,7 +51,9 @@ class InductiveClusterer(Clusterer):
         return state
 
     def _sum(self, rows: Rows, state: State) -> Any:
-        ready = self._ready(state)
+        return self._total(rows, self._ready(state))
+
+    def _total(self, rows: Rows, ready: Any) -> Any:
         return rows.sum(lambda block, weights: self._summarize(block, weights, ready))
 
     def _run(self, rows: Rows, state: State, total: float) -> loop.Run:
@@ -103,7 +93,6 @@ class InductiveClusterer(Clusterer):
         -------
         self
         """
-        self._forget()
         several = isinstance(self.n_clusters, str) or np.ndim(self.n_clusters)
         if several and hasattr(self, "_fit_automatic"):
             return self._fit_automatic(X, sample_weight)
@@ -131,16 +120,15 @@ class InductiveClusterer(Clusterer):
         return run
 
     def _runs(self, rows: Rows, seeds: np.ndarray, total: float) -> list[loop.Run]:
-        return [
-            self._run(rows, self._start(rows, np.random.default_rng(seed)), total) for seed in seeds
-        ]
+        starts = (self._start(rows, np.random.default_rng(seed)) for seed in seeds)
+        return [self._run(rows, start, total) for start in starts]
 
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
 
     def _finish(self, rows: Rows, run: loop.Run) -> None:
         self._state, total = run.state, weight_of(rows)
-        objective = self._outer(self._objective(rows, run.state), total)
+        objective = self._outer(self._objective(rows, self._ready(run.state)), total)
         U = self._memberships(rows, self._ready(run.state))
         self._publish(U, run._replace(history=self._outer(run.history, total)), objective)
 
@@ -150,8 +138,8 @@ class InductiveClusterer(Clusterer):
         return U.astype(rows.dtype, copy=False) if hasattr(U, "astype") else U
 
     def _absorb(self, rows: Rows, first: bool) -> None:
-        """One step of stochastic approximation (Cappe and Moulines 2009). For the first batch, to
-        which the model has just been fitted, only the statistics are kept.
+        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch leaves
+        only its statistics.
         """
         state, total = self._state, weight_of(rows)
         stats = self._sum(rows, state)
@@ -162,9 +150,9 @@ class InductiveClusterer(Clusterer):
             self._finish(rows, loop.Run(state, stats.objective / total, np.empty(0), 1, True))
             self.history_, self.n_iter_ = np.append(past, self.history_), n_iter + 1
 
-    def _objective(self, rows: Rows, state: State) -> float:
+    def _objective(self, rows: Rows, ready: Any) -> float:
         """Objective of a state on these rows, in the model's own coordinates."""
-        return self._sum(rows, state).objective
+        return self._total(rows, ready).objective
 
     def _outer(self, objective: float | np.ndarray, total: float) -> Any:
         """Objectives in the units of the data, for models with internal coordinates."""
@@ -174,31 +162,23 @@ class InductiveClusterer(Clusterer):
         """Features in the form that the fitted model uses."""
         return Rows(X, *columns)
 
-    @documented
-    def predict_proba(self, X: Array, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects.
-
-        %(new_objects)s
-        """
+    def _new(self, X: Any, sample_weight: ArrayLike | None = None) -> tuple[Rows, Any]:
+        """New objects in the form of the fitted model, and the state for a pass over them."""
         self._check_fitted()
-        rows = self._rows(check_features(self, X, reset=False))
-        return self._new_at(self._memberships(rows, self._ready(self._state)), n_clusters, X)
+        X = check_features(self, X, reset=False)
+        return self._rows(X, check_weights(sample_weight, X)), self._ready(self._state)
+
+    def _placed(self, X: Any) -> Any:
+        return self._memberships(*self._new(X))
 
     def score(
         self, X: Array, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Objective per unit of weight, with the sign for which higher is better."""
-        self._check_fitted()
-        X = check_features(self, X, reset=False)
-        rows = self._rows(X, check_weights(sample_weight, X))
+        rows, ready = self._new(X, sample_weight)
         total = weight_of(rows)
-        value = float(self._outer(self._objective(rows, self._state), total)) / total
+        value = float(self._outer(self._objective(rows, ready), total)) / total
         return value if self._larger else -value
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 class Batches(NamedTuple):

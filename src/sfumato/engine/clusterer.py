@@ -2,8 +2,6 @@
 memberships.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,10 +22,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..array.arrays import namespace, reader, to_numpy
+from ..array.docs import documented
 from ..array.types import ArrayLike, RandomState
 from ..array.validation import InputSize, check_number, free_memory, require
 from ..array.warn import heard, warn
-from ..data.features import refuse_spread
+from ..data.features import observed_only, refuse_spread
 from ..memberships import cooccurrence
 from . import loop, structure
 from .levels import Leveled
@@ -58,6 +57,10 @@ class Clusterer(
     # one; "always": the model infers the number; "given": there is no criterion, a number must be
     # given
     chooses_n_clusters: ClassVar[str] = "never"
+    # What ``fit`` reads: sparse arrays, missing values, dask arrays (blocks stay on the workers)
+    _sparse: Any = False
+    _missing: Any = False
+    _streams: Any = False
     _evidence_: Any  # kept from the start of a fit until memberships are published
     notes_: tuple[str, ...]  # the texts of all warnings of the last fit, shown or not
 
@@ -81,9 +84,22 @@ class Clusterer(
     def fit(self, X: Any, y: ArrayLike | None = None) -> Any:
         """Learn memberships."""
 
-    @abstractmethod
+    @documented
     def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects."""
+        """Memberships of new objects, each placed separately.
+
+        In place of features, models with ``similarity="precomputed"`` are given similarities
+        (n_new, n) to the fitted objects, and a consensus with ``ensemble="precomputed"`` labels by
+        the same partitions or membership matrices. Of these, objects like no other get equal ones.
+
+        %(new_objects)s
+        """
+        self._check_fitted()
+        return self._new_at(self._placed(X), n_clusters, X)
+
+    @abstractmethod
+    def _placed(self, X: Any) -> Any:
+        """Memberships of new objects at the level of the fit."""
 
     def fit_predict(
         self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any
@@ -112,13 +128,15 @@ class Clusterer(
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "memberships_")
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse, tags.input_tags.allow_nan = self._sparse, self._missing
+        tags.target_tags.required = self.needs_classes
+        return tags
+
     @property
     def _n_features_out(self) -> int:
         return self.memberships_.shape[1]
-
-    def _streams(self) -> bool:
-        """Whether the data may be a dask array, whose blocks stay on the workers."""
-        return False
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)
@@ -138,36 +156,25 @@ class Clusterer(
         self._evidence_ = X
         size = InputSize.of(X)
         if size is not None:
+            task, needed = f"{type(self).__name__}.fit", self._memory_needed(size)
             budget = free_memory(X) if getattr(X, "is_cuda", False) else None
-            require(
-                f"{type(self).__name__}.fit",
-                self._memory_needed(size),
-                self._smaller_alternatives(size),
-                budget,
-            )
+            require(task, needed, self._smaller_alternatives(size), budget)
 
     def _memory_needed(self, size: InputSize) -> dict[str, float]:
         """Names and bytes of the largest arrays of a fit, besides the data."""
         k = min(most_clusters(self.n_clusters), size.n)
-        return {
-            "a copy of X": size.copy(),
-            "memberships": size.n * k * size.itemsize,
-            "labels": 8 * size.n,
-        }
+        memberships = size.n * k * size.itemsize
+        return {"a copy of X": size.copy(), "memberships": memberships, "labels": 8 * size.n}
 
     def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
         """Ways to fit the same objects in less memory, and the bytes they take."""
         if size.itemsize == 8:
-            yield (
-                "convert it with .astype('float32')",
-                sum(self._memory_needed(size.halved()).values()) + 4 * size.stored,
-            )
+            halved = sum(self._memory_needed(size.halved()).values()) + 4 * size.stored
+            yield "convert it with .astype('float32')", halved
         if hasattr(self, "partial_fit"):
             yield "use partial_fit on batches", 0
-            yield (
-                "give a dask array (sfumato.dask.shards), whose memberships stay on its workers",
-                0,
-            )
+            shards = "give a dask array (sfumato.dask.shards)"
+            yield f"{shards}, whose memberships stay on its workers", 0
         yield "fit a sample of the objects, then predict_proba of the others in batches", 0
 
     def _publish(self, memberships: Any, run: loop.Run, objective: float | None = None) -> None:
@@ -278,8 +285,12 @@ def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(fit)
     def fitted(self: Any, *args: Any, **kwargs: Any) -> Any:
         with noted(self) as said:
-            self.__dict__.pop("notes_", None)
-            answer = fit(self, *args, **kwargs)
+            self._forget()
+            try:
+                answer = fit(self, *args, **kwargs)
+            except (ValueError, TypeError):
+                self._forget()
+                raise
             # A fit that took over a fitted copy already has the warnings of the copy.
             self.notes_ = tuple(dict.fromkeys([*getattr(self, "notes_", ()), *said]))
             self._warn_of_empty_clusters()
@@ -289,6 +300,43 @@ def remembering(fit: Callable[..., Any]) -> Callable[..., Any]:
         return answer
 
     return fitted
+
+
+class Constrained(Clusterer):
+    """Models of features that take weights, labels of some objects, and links."""
+
+    @documented
+    @observed_only
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        must_link: ArrayLike | None = None,
+        cannot_link: ArrayLike | None = None,
+    ) -> Any:
+        """Learn the model.
+
+        Parameters
+        ----------
+        X : array, sparse array or data frame of shape (n, p)
+            One object per row; NaN means missing. Sparse rows are made dense block by block.
+        %(partial_labels)s
+        %(sample_weight)s
+        %(mixture_links)s
+
+        Returns
+        -------
+        self
+        """
+        return self._learn(X, y, sample_weight, (must_link, cannot_link))
+
+    @abstractmethod
+    def _learn(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, links: tuple[Any, Any]
+    ) -> Any:
+        """Learn the model with pairs of rows that must and cannot be linked."""
 
 
 def most_clusters(n_clusters: int | str | Sequence[int]) -> int:

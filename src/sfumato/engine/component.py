@@ -1,8 +1,7 @@
 """The definition of a cluster in a mixture, and the likelihood of such mixtures.
 
-A model provides a ``Component``: sums over a block of rows by memberships, parameters from these
-sums, the log-density of a block, the number of parameters. ``Likelihood`` maximises by EM; weights,
-links, labels, blocks of rows, acceleration and interrupts are written here, once for all mixtures.
+A model provides a ``Component``. ``Likelihood`` maximises by EM; weights, links, labels, blocks of
+rows, acceleration and interrupts are written here, once for all mixtures.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ _NAN = float("nan")
 class Component(ABC):
     """Mixtures of ``n_clusters`` clusters of the same shape.
 
-    A state is a NamedTuple whose arrays have the clusters along their first axis; statistics are a
-    NamedTuple of sums over rows with an entry ``objective``, the log-likelihood. ``pack`` turns a
-    state into one unconstrained vector; without it, steps are not extrapolated.
+    A state is a NamedTuple whose arrays have the clusters along their first axis. ``pack`` turns it
+    into one unconstrained vector; without it, steps are not extrapolated.
     """
 
     n_clusters: int
     missing: bool = True  # whether rows may miss values
     pack: Callable[[Any], np.ndarray] | None = None
+    unpack: Callable[[np.ndarray, Any], Any] | None = None  # turns a vector into a state again
 
     @property
     @abstractmethod
@@ -73,8 +72,8 @@ class Component(ABC):
 
     @abstractmethod
     def start(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: bool = True) -> Any:
-        """The state of weighted groups ``R`` (k, n) of placed objects. ``unit`` is the weight of
-        one object; ``shrink`` pulls small groups towards the others.
+        """The state of weighted groups ``R`` (k, n) of placed objects; ``unit`` is the weight of
+        one. ``shrink`` pulls small groups towards the others.
         """
 
     def starts(self, X: np.ndarray, R: np.ndarray, unit: float, shrink: Sequence[bool]) -> Any:
@@ -117,10 +116,6 @@ class Component(ABC):
     def uncounted(self, state: State) -> float:
         """Part of the objective that is ignored when maxima are compared."""
         return 0.0
-
-    def unpack(self, vector: np.ndarray, like: State) -> Any:
-        """The state that ``pack`` turned into a vector."""
-        raise NotImplementedError
 
     def whole(self, rows: Rows, linked: LinkedRows | None) -> Any:
         """A native runner of whole runs on these rows, some of them linked, or None."""
@@ -165,8 +160,8 @@ class Component(ABC):
 class Likelihood:
     """Log-likelihood (with a prior: log posterior) of mixtures on rows, and its maximisation by EM.
 
-    ``total`` is the weight of all rows and ``count`` the number of objects (copies, if weights are
-    whole numbers). The first column of the rows holds weights, the second is 0 for linked rows.
+    ``total`` is the weight of all rows and ``count`` the number of objects. The first column of the
+    rows holds weights, the second is 0 for linked rows.
     """
 
     component: Component
@@ -241,9 +236,7 @@ class Likelihood:
         return U
 
     def rating(self, state: State) -> tuple[float, float]:
-        """The log-likelihood without the change of coordinates, and the sum of the logarithms of
-        the largest memberships, both weighted.
-        """
+        """Log-likelihood in inner coordinates, and the weighted sum of log largest memberships."""
         if self._whole is not None:
             return self._whole.levels(state)
         posterior, ready = self.component.posterior, self.component.ready(state)
@@ -261,11 +254,8 @@ class Likelihood:
 
 
 class ModelCandidate(NamedTuple):
-    """A setting that was tried, with its criteria (lower is better), or NaN and the reason of
-    failure.
-
-    ``setting`` has the number of clusters and, in some models, a shape (a covariance family or a
-    number of factors).
+    """A setting that was tried (number of clusters and, in some models, a shape), with its criteria
+    (lower is better), or NaN and the reason of failure.
     """
 
     setting: dict[str, Any]
@@ -300,10 +290,7 @@ class ModelCandidate(NamedTuple):
 
 
 class ModelSearch(Sequence[ModelCandidate]):
-    """The candidates of a search in the order they were tried; prints as a table like mclust's.
-
-    ``criterion`` was minimised; all candidates were compared on ``n_objects`` objects.
-    """
+    """The candidates of a search on ``n_objects``, in order; prints as a table."""
 
     def __init__(
         self, candidates: Sequence[ModelCandidate], criterion: str, n_objects: int | None = None
@@ -356,10 +343,8 @@ class ModelSearch(Sequence[ModelCandidate]):
                 f"{k:3d}" + "".join(cell.rjust(width) for cell in row[part])
                 for k, row in zip(sizes, cells.tolist(), strict=True)
             ]
-        best = ", ".join(
-            f"{row.shape},{row.n_clusters} {self._value(row):.3f}" for row in self.best()
-        )
-        return "\n".join([*lines, f"best three: {best}"])
+        best = (f"{row.shape},{row.n_clusters} {self._value(row):.3f}" for row in self.best())
+        return "\n".join([*lines, f"best three: {', '.join(best)}"])
 
 
 @dataclass(frozen=True, eq=False)

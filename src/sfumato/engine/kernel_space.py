@@ -14,9 +14,7 @@ from ..similarity import gaussian
 
 
 class KernelSpace(NamedTuple):
-    """The kernel f(X, Y) with the known objects, and a projection (n, r) that turns its values into
-    coordinates.
-    """
+    """A kernel f(X, Y), the known objects, and a projection (n, r) of its values to coordinates."""
 
     function: Callable[..., Any]
     known: Any
@@ -24,10 +22,8 @@ class KernelSpace(NamedTuple):
 
     @classmethod
     def of(cls, X: Any, function: Any, name: str, width: float) -> tuple[KernelSpace, np.ndarray]:
-        """The space of the objects ``X``, and their coordinates (n, r) in its dtype.
-
-        ``function`` is a kernel or "gaussian", whose bandwidth is ``width`` times the root mean
-        square distance of the objects to their mean.
+        """The space of the objects ``X``, and their coordinates (n, r) in its dtype. The bandwidth
+        of "gaussian" is ``width`` times the root mean square distance to the mean.
         """
         n = X.shape[0]
         reserve((n, n), np.dtype(np.float64), "the kernel of all objects", "fit a sample")

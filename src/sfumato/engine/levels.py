@@ -11,11 +11,8 @@ with which it overlaps most, and the memberships of r are divided among its part
 
     u_is = u_ir v_is / sum of v_is' over the parts s' of r,
 
-in proportion to the sizes of the parts if all v are zero. So the answer itself is one of the
-levels.
+in proportion to the sizes of the parts if all v are zero.
 """
-
-from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -25,7 +22,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..array.arrays import asarray_like, is_numpy, namespace, to_numpy
-from ..array.types import ArrayLike
+from ..array.types import ArrayLike, Weights
 from ..array.validation import check_number
 from .numbers import eigengap, misfit, noise_level, penalized_eigengap
 
@@ -35,9 +32,8 @@ TIE = 1e-9  # overlaps that differ by less are equal, so that rounding does not 
 class Level(NamedTuple):
     """One of the nested soft clusterings of a fitted model.
 
-    ``parents[s]`` is the column at this level of column s of the finest level. A level is ``shown``
-    if its score is a local maximum above that of noise; if there is none, the answer itself is
-    shown.
+    ``parents[s]`` is its column that contains column s of the finest level. It is ``shown`` if its
+    score is a local maximum above that of noise; if none is, the answer itself is shown.
     """
 
     n_clusters: int
@@ -49,9 +45,8 @@ class Level(NamedTuple):
 class Refinement(NamedTuple):
     """A finer fit within the clusters of the answer.
 
-    Column s of the finest level is a part of column ``parents[s]`` of the answer, taken from
-    ``columns[s]`` of the finer ``model`` (-1 if the cluster has only one part). ``shares`` are the
-    sizes of the parts, relative to their clusters.
+    Part s belongs to cluster ``parents[s]`` of the answer, and is column ``columns[s]`` of the
+    finer ``model`` (-1 for a whole cluster). ``shares`` are relative sizes of the parts.
     """
 
     model: Any
@@ -117,8 +112,8 @@ def _most_alike(G: np.ndarray, group: np.ndarray, noise: bool) -> tuple[int, int
     return divmod(int(np.argmax(overlap >= overlap.max() - TIE)), len(G))
 
 
-def refine(model: Any, U: Any, V: Any, weights: np.ndarray | None, noise: bool) -> Refinement:
-    """The refinement of memberships U by a finer ``model`` with memberships V: every cluster of V
+def refine(model: Any, U: Any, V: Any, weights: Weights, noise: bool) -> Refinement:
+    """The refinement of memberships U by the memberships V of a finer ``model``: every cluster of V
     is a part of the cluster of U with which it overlaps most.
     """
     cross, own = products(U, V, weights), products(V, V, weights).diagonal()
@@ -141,7 +136,7 @@ def refine(model: Any, U: Any, V: Any, weights: np.ndarray | None, noise: bool) 
     return Refinement(model, parents, columns, shares)
 
 
-def products(U: Any, V: Any, weights: np.ndarray | None) -> np.ndarray:
+def products(U: Any, V: Any, weights: Weights) -> np.ndarray:
     """U'V in double precision, weighted by object."""
     xp = namespace(U)
     U, V = (xp.astype(part, xp.float64) for part in (U, V))
@@ -149,13 +144,12 @@ def products(U: Any, V: Any, weights: np.ndarray | None) -> np.ndarray:
     return to_numpy(U.T @ weighted)
 
 
-def sizes(U: Any, weights: np.ndarray | None) -> np.ndarray:
+def sizes(U: Any, weights: Weights) -> np.ndarray:
     """Sums (k,) of the columns of U, weighted by object."""
-    xp = namespace(U)
-    return products(xp.ones_like(U[:, :1]), U, weights)[0]
+    return products(namespace(U).ones_like(U[:, :1]), U, weights)[0]
 
 
-def own_scores(U: Any, maps: list[np.ndarray], weights: np.ndarray | None) -> dict[int, float]:
+def own_scores(U: Any, maps: list[np.ndarray], weights: Weights) -> dict[int, float]:
     """Scores of the levels ``maps`` of U for the similarity U U', the chance to belong together."""
     U = to_numpy(U).astype(np.float64)
     root = np.ones(len(U)) if weights is None else np.sqrt(weights)
@@ -212,10 +206,7 @@ class Leveled:
     def _at_level(self, U: Any, n_clusters: int | None, finer: Callable[[Refinement], Any]) -> Any:
         """Memberships U of some objects at another level; ``finer`` gives those in a finer fit."""
         k = U.shape[1]
-        if n_clusters is None:
-            return U
-        check_number(n_clusters, "n_clusters", low=1, integer=True)
-        if n_clusters == k:
+        if n_clusters is None or check_number(n_clusters, "n_clusters", low=1, integer=True) == k:
             return U
         if n_clusters < k and n_clusters > self._has_noise():
             return regroup(U, self._coarser()[k - n_clusters])

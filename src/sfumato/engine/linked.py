@@ -5,19 +5,16 @@ Must-linked rows form a unit with one label. The label z of a unit has the log-p
     log p(z) = sum of log p(x_i, z) over its rows  +  sum over linked units of pull [z = z']  + c
 
 where a positive pull means together and a negative one apart. Units connected by pulls form a
-piece; a unit with a known label only changes the log-probabilities of the units it pulls. Marginals
-of a piece are exact if its labels have few joint states; otherwise they are a mean-field
-approximation from a greedy labelling, most certain unit first.
+piece. Marginals of a piece are exact if its labels have few joint states; otherwise they are a
+mean-field approximation from a greedy labelling, most certain unit first.
 
-``keep_links`` gives memberships that satisfy every link without a weight, if labels can satisfy
-them all. Units that must be apart are neighbours in a graph, and every connected piece of it is
-coloured separately: labels z maximise
+``keep_links`` gives memberships that satisfy every link without a weight, if labels can: the labels
+z of every connected piece maximise
 
     sum over units of log u_a(z_a)     subject to  z_a != z_b  for neighbours a and b
 
-Graph colouring is hard in the worst case, so the search takes the unit with the fewest possible
-labels first (Brelaz 1979), of several the most certain one, tries its labels in the order of its
-memberships, and backtracks at most ``MOST_TRIALS`` times.
+by a search that takes the unit with the fewest possible labels first (Brelaz 1979), of several the
+most certain one, tries its labels in the order of its memberships, and backtracks.
 """
 
 from __future__ import annotations
@@ -46,8 +43,7 @@ class Linked(NamedTuple):
     """Rows (m,) that are linked or labelled.
 
     ``unit`` (m,) is the unit of each, ``labels`` (u,) the known cluster of each unit or -1.
-    ``pull`` (u, u) holds pulls between units of unknown label, sparse and symmetric; ``pieces`` are
-    the units that these join. ``units`` couples all labels.
+    ``pull`` (u, u) holds pulls between units, sparse; ``pieces`` are the units that these join.
     """
 
     rows: np.ndarray
@@ -96,10 +92,8 @@ class Linked(NamedTuple):
         return total
 
     def couple(self, logits: np.ndarray, weights: Weights = None) -> tuple[np.ndarray, float]:
-        """Memberships (m, k) of the rows, and the log-likelihood of all their labelings.
-
-        ``logits`` (m, k) are log p(x_i, z). They are multiplied by the weights (m,), since copies
-        of a linked row share its label.
+        """Memberships (m, k) of the rows, and the log-likelihood of all their labelings, from log
+        p(x_i, z) (m, k), times weights, since copies of a linked row share its label.
         """
         A = self.of_units(logits if weights is None else weights[:, None] * logits)
         R, value = self.units.couple(A)
@@ -200,8 +194,7 @@ def _mean_field(A: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, float]:
 
 def keep_links(known: Known, U: np.ndarray) -> np.ndarray:
     """Memberships (n, k) nearest to ``U`` whose labels satisfy all links; ``U`` itself if it does.
-
-    A piece is left unchanged if no labels were found that satisfy its links.
+    Pieces for which no such labels were found keep those of ``U``.
     """
     if known.links is None:
         return U
@@ -246,10 +239,8 @@ def _broken_pieces(
 def colouring(
     preference: np.ndarray, adjacent: list[np.ndarray], labels: np.ndarray
 ) -> np.ndarray | None:
-    """Labels (s,) under which neighbours differ, with a large sum of ``preference`` (s, k).
-
-    ``adjacent`` holds the neighbours of every unit; ``labels`` (s,) are known labels or -1. None if
-    there is no solution or the search gave up.
+    """Labels (s,) under which neighbours differ, with a large sum of ``preference`` (s, k); None if
+    none were found. ``labels`` (s,) are known labels or -1.
     """
     preference = preference.copy()
     known = np.flatnonzero(labels >= 0)

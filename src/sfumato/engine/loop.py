@@ -2,12 +2,10 @@
 
 A *step* is ``step(state) -> (state, objective)`` and never makes the objective worse. The objective
 belongs to the returned state or, if that would cost another pass over the data (EM), to the state
-before the step; the loop works with both. It may also be a vector, with one entry for each of
-several runs that share their passes.
+before the step. It may also be a vector, with one entry for each of several runs.
 
 An *accelerator* turns a step into a step on a larger state, which reaches the same result in fewer
-steps; ``.settled`` is the state of the model. An extrapolation that makes the objective worse is
-rejected.
+steps; ``.settled`` is the state of the model.
 """
 
 from __future__ import annotations
@@ -24,9 +22,7 @@ from ..array.types import ArrayLike
 State: TypeAlias = Any  # a NamedTuple of arrays
 Step = Callable[[Any], tuple[Any, Any]]
 
-_listener: ContextVar[Callable[[int, int, float], None] | None] = ContextVar(
-    "sfumato_progress", default=None
-)
+_listener: ContextVar[Any] = ContextVar("sfumato_progress", default=None)
 _keeper: ContextVar[Any] = ContextVar("sfumato_checkpoints", default=None)
 
 
@@ -52,8 +48,8 @@ def progress(listener: Callable[[int, int, float], None]) -> Iterator[None]:
 
 @contextmanager
 def checkpoints(keeper: Any) -> Iterator[None]:
-    """Context in which every outermost loop starts from ``keeper.recall(state)`` (number of the
-    loop, state, history) and calls ``keeper.keep(number, state, history)`` after every step.
+    """Context in which every outermost loop starts from ``keeper.recall(state)`` and calls
+    ``keeper.keep(number, state, history)`` after every step.
     """
     token = _keeper.set(keeper)
     try:
@@ -80,9 +76,9 @@ def iterate(
 ) -> Run:
     """Repeat ``step`` until the objective changes by at most ``tol`` times ``relative_to``.
 
-    ``relative_to`` is a number, a function of the objective, or ``None`` for the size of the
-    objective itself. With several runs, all minimised, a run is given up if at its present pace it
-    would not reach the best one within ``horizon`` steps.
+    ``relative_to`` is a number, a function of the objective, or None for its size. With several
+    runs, all minimised, those that would not reach the best one within ``horizon`` steps at their
+    present pace are given up.
     """
     report, keeper = _listener.get(), _keeper.get()
     history: list[Any] = []
@@ -102,8 +98,8 @@ def iterate(
 
 
 def replay(solve: Callable[[Callable[[Any], Any]], Run], evaluate: Callable[[Any], Any]) -> Run:
-    """Result of ``solve(evaluate)`` for deterministic solvers with hidden state: values of
-    ``evaluate`` are recorded, and replayed when a solver is resumed.
+    """Result of ``solve(evaluate)`` for deterministic solvers with hidden state, whose resumed run
+    is given the recorded values of ``evaluate``.
     """
     report, keeper = _listener.get(), _keeper.get()
     place, known, history = (0, None, []) if keeper is None else keeper.recall(None)
@@ -165,21 +161,18 @@ def best(runs: list[Run], *, larger: bool) -> Run:
 
 
 def earliest_best(objectives: ArrayLike, *, larger: bool) -> int:
-    """Index of the first objective within one part in a million of the largest (or smallest), so
-    that rounding does not choose among starts with the same optimum.
-    """
+    """Index of the first objective within one part in a million of the largest (or smallest)."""
     values = np.asarray(objectives, dtype=np.float64) * (-1.0 if larger else 1.0)
     lowest = values.min()
     return int(np.argmax(values <= lowest + 1e-6 * np.abs(lowest)))
 
 
 class Extrapolation(NamedTuple):
-    """Safeguarded extrapolation: a step from current + momentum * (current - previous), kept only
-    if the objective fell.
+    """Steps from current + momentum * (current - previous), kept only if the objective fell.
 
     ``combine(current, previous, momentum)`` returns the extrapolated state, back inside its
-    constraints. The objective is minimised and belongs to the state that a step returns. With
-    several runs (a vector of objectives), ``select(mask, one, other)`` combines two states.
+    constraints. The objective belongs to the state that a step returns. With several runs (a vector
+    of objectives), ``select(mask, one, other)`` combines two states.
     """
 
     current: Any
@@ -220,13 +213,12 @@ class Extrapolation(NamedTuple):
 
 
 class Squarem(NamedTuple):
-    """Squared extrapolation of a fixed-point map (Varadhan and Roland 2008), safeguarded by the
-    objective.
+    """Squared extrapolation of a fixed-point map (Varadhan and Roland 2008): from x, F(x), F(F(x))
+    with r = F(x) - x, v = F(F(x)) - F(x) - r and a = -|r|/|v| to x - 2 a r + a^2 v or, if the
+    objective there is worse, to F(F(x)).
 
     The objective belongs to the state before the step. ``pack`` turns a state into one
-    unconstrained vector, and ``unpack(vector, like)`` reverses this. From x, F(x), F(F(x)): r =
-    F(x) - x, v = F(F(x)) - F(x) - r, a = -|r|/|v|, next x - 2 a r + a^2 v; if the objective there
-    is worse, the plain iterate F(F(x)) is used instead.
+    unconstrained vector, and ``unpack(vector, like)`` reverses this.
     """
 
     current: Any

@@ -4,8 +4,6 @@ A model defines its components and the sample for their starts (``_plan``), and 
 parameters of a state (``_publish_parameters``).
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Collection
 from contextlib import nullcontext
@@ -15,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..array.arrays import to_numpy
-from ..array.docs import documented
 from ..array.rows import Rows, has_missing, one_blas_thread
-from ..array.types import Array, ArrayLike
+from ..array.types import Array, ArrayLike, Weights
 from ..array.validation import (
     as_generator,
     check_choice,
@@ -28,11 +25,11 @@ from ..array.validation import (
 )
 from ..array.warn import warn
 from ..data.constraints import Known
-from ..data.features import check_features, observed_only, refuse_empty_columns, refuse_tensors
+from ..data.features import check_features, refuse_empty_columns, refuse_tensors
 from ..numerics import seeding
 from ..numerics.seeding import SCREEN
 from .base import blended
-from .clusterer import Clusterer
+from .clusterer import Constrained
 from .component import Component, Fit, Likelihood, ModelSearch
 from .linked import publish_kept
 from .loop import Run, State
@@ -44,18 +41,16 @@ GROWTH = 4  # factor by which searches may extend the range while the best is it
 OBJECTS = 3  # smallest mean number of objects per cluster when the range is extended
 
 
-class Mixture(Clusterer):
+class Mixture(Constrained):
     """Mixtures fitted by maximum likelihood, or maximum a posteriori."""
 
     chooses_n_clusters = "auto"
+    _sparse = _missing = _streams = True
     _component: Component
     _state: Any
     _dtype: Any
     _classes: np.ndarray | None  # integer labels of clusters that the user named
     _in_batches = False  # whether features that are constant so far may vary in later batches
-
-    def _streams(self) -> bool:
-        return True
 
     @abstractmethod
     def _plan(self, data: Objects, seed: int, *, fixed: bool) -> Plan:
@@ -84,44 +79,14 @@ class Mixture(Clusterer):
         check_choice(self.criterion, "criterion", ("bic", "icl", "aic"))
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
 
-    def _sizes(self, X: Array, weights: np.ndarray | None) -> list[int]:
+    def _sizes(self, X: Array, weights: Weights) -> list[int]:
         sizes, n_objects = check_numbers(self.n_clusters, "n_clusters"), X.shape[0]
         if sizes is None:
             return first_sizes(X, self.max_clusters, weights)
         check_n_clusters(min(sizes), n_objects)
         if max(sizes) > n_objects:
-            warn(
-                f"n_clusters holds {max(sizes)}, more than the {n_objects} objects: numbers above "
-                "are not tried"
-            )
+            warn(f"n_clusters above the {n_objects} objects, {max(sizes)}, is not tried")
         return [k for k in sizes if k <= n_objects]
-
-    @documented
-    @observed_only
-    def fit(
-        self,
-        X: Array,
-        y: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        must_link: ArrayLike | None = None,
-        cannot_link: ArrayLike | None = None,
-    ) -> Any:
-        """Learn the mixture.
-
-        Parameters
-        ----------
-        X : array, sparse array or data frame of shape (n, p)
-            One object per row; NaN means missing. Sparse rows are made dense block by block.
-        %(partial_labels)s
-        %(sample_weight)s
-        %(mixture_links)s
-
-        Returns
-        -------
-        self
-        """
-        return self._learn(X, y, sample_weight, (must_link, cannot_link))
 
     def _learn(
         self,
@@ -135,7 +100,6 @@ class Mixture(Clusterer):
     ) -> Any:
         """Fit. With ``in_batches``, features that are constant here may vary in later batches."""
         self._in_batches = in_batches
-        self._forget()
         self._check_parameters()
         self._check_memory(X)
         X = self._read(X, reset=True)
@@ -146,7 +110,7 @@ class Mixture(Clusterer):
         known = self._known(y, links, X, max(sizes))
         return self._fit(X, weights, sizes, known, *self._errors(X, known, measurement_error))
 
-    def _varying(self, X: Array, weights: np.ndarray | None, measurement_error: Any) -> Any:
+    def _varying(self, X: Array, weights: Weights, measurement_error: Any) -> Any:
         return X
 
     def _errors(self, X: Array, known: Known, measurement_error: Any) -> tuple[Any, ...]:
@@ -169,7 +133,7 @@ class Mixture(Clusterer):
         return known
 
     def _fit(
-        self, X: Array, weights: np.ndarray | None, sizes: list[int], known: Known, *columns: Any
+        self, X: Array, weights: Weights, sizes: list[int], known: Known, *columns: Any
     ) -> Any:
         if known.labels is not None:  # every known label needs a cluster
             sizes = [k for k in sizes if k > known.labels.max()]
@@ -250,16 +214,9 @@ class Mixture(Clusterer):
         """Memberships of checked rows (``which`` 0), or their log-densities in data units (1)."""
         return posterior(X, self._component, self._state, which)
 
-    @documented
-    def predict_proba(self, X: Array, *, n_clusters: int | None = None) -> Any:
-        """Posterior probabilities of new objects; missing values are integrated out.
-
-        %(new_objects)s
-        """
-        self._check_fitted()
+    def _placed(self, X: Any) -> Any:
         checked = self._read(X, reset=False)
-        U = _as(self._posterior(checked, 0), _floating(checked))
-        return self._new_at(U, n_clusters, X)
+        return _as(self._posterior(checked, 0), _floating(checked))
 
     def score_samples(self, X: Array) -> Any:
         """Log density (n,) of every row of ``X`` (n, p), or of its observed values."""
@@ -348,10 +305,7 @@ class Mixture(Clusterer):
             self._component = self._component.in_batches()
         X = self._read(X, reset=False)
         if not self._component.missing and has_missing(Rows(X)):
-            raise ValueError(
-                "X has missing values (NaN), and the first batch had none: begin with a batch that "
-                "has some"
-            )
+            raise ValueError("X has missing values (NaN): begin with a batch that has some")
         data = Objects.of(X, check_weights(sample_weight, X), self._batch_labels(y, X))
         self._absorb(data.likelihood(self._component), first)
         return self
@@ -377,8 +331,9 @@ class Mixture(Clusterer):
         return known._replace(labels=labels)
 
     def _absorb(self, likelihood: Likelihood, first: bool) -> None:
-        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch, to which
-        the model has just been fitted, only leaves its statistics."""
+        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch leaves
+        only its statistics.
+        """
         stats = likelihood.sum(self._state)
         batches = blended(getattr(self, "_batches_", None), stats, likelihood.total)
         self._batches_ = batches
@@ -393,11 +348,6 @@ class Mixture(Clusterer):
         self._publish(_as(U, self._dtype), Run(self._state, value, np.array([value]), 1, True))
         self._publish_parameters()
         self.history_, self.n_iter_ = np.append(past, value), n_iter + 1
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.sparse = True
-        return tags
 
 
 def posterior(X: Array, component: Component, state: State, which: int, *columns: Any) -> Any:
@@ -422,9 +372,9 @@ def _as(U: Array, dtype: Any) -> Any:
     return U.astype(dtype) if isinstance(U, np.ndarray) and U.dtype.kind == "f" else U
 
 
-def first_sizes(X: Any, max_clusters: int = MOST, weights: np.ndarray | None = None) -> list[int]:
-    """Numbers of clusters to try first: at most the number of different objects; if more groups
-    than ``max_clusters`` are separate, also numbers near that of the groups.
+def first_sizes(X: Any, max_clusters: int = MOST, weights: Weights = None) -> list[int]:
+    """Numbers of clusters to try first, at most that of different objects; more if more groups are
+    separate.
     """
     n_objects = X.shape[0]
     n_distinct = count_distinct(X, min(max_clusters, n_objects))
@@ -436,7 +386,7 @@ def first_sizes(X: Any, max_clusters: int = MOST, weights: np.ndarray | None = N
     return sizes + [k for k in range(apart - 1, apart + 2) if max_clusters < k <= cap]
 
 
-def groups_apart(X: Any, weights: np.ndarray | None, most: int) -> int:
+def groups_apart(X: Any, weights: Weights, most: int) -> int:
     """Number of separate groups (structure test) among ``most`` k-means clusters."""
     if not isinstance(X, np.ndarray) or X.dtype.kind != "f":
         return 1
@@ -460,8 +410,8 @@ def groups_apart(X: Any, weights: np.ndarray | None, most: int) -> int:
 def more_sizes(
     best: int, tried: Collection[int], n_objects: int, max_clusters: int = MOST
 ) -> list[int]:
-    """Numbers to try next: some below the best if its neighbour was not tried, some above if it is
-    the largest; warns if there are no more.
+    """Numbers to try next: below the best if its neighbour was not tried, above if it is the
+    largest; warns if there are no more.
     """
     below = range(max(min(tried), max_clusters + 1, best - best // 4), best)
     if below and best - 1 not in tried:

@@ -12,30 +12,22 @@ of Z_k point in k orthogonal directions, as for k blocks.
 
 ``number_scores`` computes them for all k from one spectrum. If all pairs have some similarity in
 common, every eigenvalue but the first is lowered by one factor, so the gap is then relative to
-lambda_k if that is smaller. Two rules protect against chance. Neighbour graphs have few edges, so
-blocks may share nothing by chance and would always win: the denominator of the gap counts one more
-edge to other clusters for every cluster, k / (number of edges). And scores below ``noise_level``
-count as noise.
+lambda_k if that is smaller. Blocks of a neighbour graph may share nothing by chance, so the
+denominator counts one more edge to other clusters for every cluster, k / (number of edges); and
+scores below ``noise_level`` count as noise.
 
-Few objects, too few to compare densities, are compared with clouds without clusters
-(``few_scores``).
+Few objects are compared with clouds without clusters (``few_scores``), by the gap statistic of
+Tibshirani, Walther and Hastie (2001), standardised:
 
     z_k = ( mean log W_k - log W_k ) / deviation
 
 W_k is the scatter within k clusters of Ward's tree relative to the total scatter; mean and
-deviation are those of uniform objects in the box around the principal axes (the gap statistic of
-Tibshirani, Walther and Hastie 2001, standardised). There are clusters if the largest z exceeds that
-of 95 of 100 uniform clouds, and also of 95 of 100 skewed clouds of one group, whose axes have gamma
-distributions: the long tail of a single group is also far from the rest. The number of clusters is
-the one whose last split lowers log W most beyond uniform clouds (the largest z would split 45
-flowers, a third of iris, into 9; this rule into 2). With 12 to 49 objects in 1 to 5 dimensions, it
-split 0.2 % of normal, 1.5 % of uniform, 4 % of exponential and 24 % of log-normal noise (480 draws
-each; without the skewed clouds 10 % and 45 % of the latter two). ``skewed`` was chosen on other
-draws of exponential noise, of groups eight deviations apart and of iris; the rule for the number of
-clusters only on such groups and on iris.
+deviation are those of uniform objects in the box around the principal axes. There are clusters if
+the largest z exceeds that of 95 of 100 uniform clouds, and also of 95 of 100 skewed clouds of one
+group, whose axes have gamma distributions: the long tail of a single group is also far from the
+rest. The number of clusters is the one whose last split lowers log W most beyond uniform clouds;
+the largest z would split 45 flowers, a third of iris, into 9, this rule into 2.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -45,7 +37,7 @@ import scipy.sparse as sp
 from scipy.cluster.hierarchy import linkage
 
 from ..array.rows import one_blas_thread
-from ..array.types import ArrayLike
+from ..array.types import ArrayLike, Weights
 from ..array.warn import warn
 from ..numerics import simplex
 from ..numerics.distances import unit_rows
@@ -56,28 +48,18 @@ from .similarity_evidence import Evidence, isolated
 from .structure import LEVEL
 
 # A misfit of a tenth removes the whole gap: clusters leave .000 to .03 of the kernel unexplained,
-# continua and noise .03 to .2 (45 small data sets of many shapes; noise in 2 to 20 dimensions).
+# continua and noise .03 to .2.
 MISFIT_PENALTY = 10.0
-# For similarities from nearest neighbours, the largest score of 95 of 100 normal, uniform,
-# exponential and t clouds in 1 to 10 dimensions is .15 to .23 with 150 objects, and less with more;
-# with fewer it grows like 1 / sqrt(n), to .45 at 30. Normal clouds four times as long as wide reach
-# .3.
+# The largest score of 95 of 100 clouds with 150 objects is .15 to .23; with fewer it grows like
+# 1 / sqrt(n).
 NOISE, FEW, MANY = 0.2, 30, 150
 
 
 def misfit(factor: ArrayLike, memberships: ArrayLike) -> float:
     """Share of the cluster kernel that memberships do not explain, |ZZ' - UU'|^2 / |ZZ'|^2.
 
-    Parameters
-    ----------
-    factor : array of shape (n, k)
-        Leading eigenvectors of the normalised similarity, every row scaled to length one.
-    memberships : array of shape (n, k')
-
-    Returns
-    -------
-    misfit : float
-        About 0 to .03 if there are k clusters, .04 and more if not.
+    ``factor`` (n, k) are leading eigenvectors of the normalised similarity with rows of length one.
+    About 0 to .03 if there are k clusters, .04 and more if not.
 
     Examples
     --------
@@ -92,10 +74,8 @@ def misfit(factor: ArrayLike, memberships: ArrayLike) -> float:
 
 def misfit_of_sums(factor: ArrayLike, cross: Any, memberships: ArrayLike) -> float:
     """The misfit from the k x k sums Z'Z, Z'U and U'U, which add up over blocks of objects."""
-    square, both, own = (
-        float(np.square(np.asarray(sums, dtype=np.float64)).sum())
-        for sums in (factor, cross, memberships)
-    )
+    given = (np.asarray(sums, dtype=np.float64) for sums in (factor, cross, memberships))
+    square, both, own = (float(np.square(sums).sum()) for sums in given)
     return max(0.0, (square - 2 * both + own) / max(square, np.finfo(float).tiny))
 
 
@@ -113,9 +93,7 @@ def eigengap(eigenvalues: ArrayLike) -> np.ndarray:
     """
     values = np.minimum(np.asarray(eigenvalues, dtype=np.float64), 1.0)
     if values.ndim != 1 or len(values) < 2:
-        raise ValueError(
-            f"eigenvalues must be an array of at least two numbers, got shape {values.shape}"
-        )
+        raise ValueError(f"eigenvalues must be two numbers or more, got shape {values.shape}")
     gaps = (values[:-1] - values[1:]) / np.maximum(1.0 - values[1:], 1e-9)
     gaps[0] = np.nan
     return gaps
@@ -131,11 +109,8 @@ def noise_level(n_objects: float) -> float:
     return NOISE * (MANY / min(max(n_objects, FEW), MANY)) ** 0.5
 
 
-def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int, float]:
-    """Scores of 2, ..., ``largest`` clusters from one spectrum of a similarity (n, n).
-
-    They are 0 if the gap is far below that of noise. Objects without any similarity are left out.
-    """
+def number_scores(W: Any, weights: Weights, largest: int) -> dict[int, float]:
+    """Scores of 2, ..., ``largest`` clusters of a similarity (n, n), without isolated objects."""
     alone = isolated(W)
     if alone.any():
         W, weights, *_ = Evidence(W, weights).take(~alone)
@@ -167,15 +142,13 @@ def number_scores(W: Any, weights: np.ndarray | None, largest: int) -> dict[int,
 
 
 def reading(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Memberships (n, k) of unit rows, by a rotation of k directions to the corners of the simplex.
-
-    The directions are k rows far from each other (Damle, Minden and Ying 2019; in a tie, the one
-    closest to all others), moved to the means of nearby rows.
+    """Memberships (n, k) of unit rows, by a rotation of k directions to the corners of the simplex:
+    k rows far from each other (Damle, Minden and Ying 2019), moved to the means of nearby rows.
     """
     weighted = weights[:, None] * Z
     close = Z @ weighted.sum(axis=0) / weights.sum()
     rest, C = Z * (1.0 + 1e-3 * close)[:, None], np.empty((Z.shape[1], Z.shape[1]))
-    for r in range(len(C)):  # a QR decomposition with pivoting, without idle threads
+    for r in range(len(C)):  # QR with pivoting; LAPACK's would start threads
         far = np.argmax(np.einsum("ij,ij->i", rest, rest))
         C[r], direction = Z[far], rest[far] / max(np.linalg.norm(rest[far]), 1e-150)
         rest = rest - np.outer(rest @ direction, direction)
@@ -190,7 +163,7 @@ def reading(Z: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return simplex.project(Z @ (U @ V).T)
 
 
-def _edges(W: Any, weights: np.ndarray | None) -> float:
+def _edges(W: Any, weights: Weights) -> float:
     """Number of edges of a graph; if weighted, that of equal edges with the same variation."""
     n = W.shape[0]
     v = np.ones(n) if weights is None else weights
@@ -221,10 +194,9 @@ class Tuning(NamedTuple):
 TUNING = Tuning()
 
 
-def few_scores(X: Any, weights: np.ndarray | None = None) -> np.ndarray:
-    """Scores of 1, 2, ... clusters: how much more the last split lowers log W than in noise.
-
-    One cluster has score zero; if nothing is beyond noise, only this score is returned.
+def few_scores(X: Any, weights: Weights = None) -> np.ndarray:
+    """Scores of 1, 2, ... clusters: how much more the last split lowers log W than in noise; 0 for
+    one cluster, alone if nothing is beyond noise.
     """
     X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
     if weights is not None:
@@ -266,15 +238,14 @@ def _skewed_clouds(S: np.ndarray) -> Callable[[np.random.Generator], np.ndarray]
     return lambda rng: rng.gamma(shape, scale, S.shape)
 
 
-def number_of_few(X: Any, weights: np.ndarray | None = None) -> int:
+def number_of_few(X: Any, weights: Weights = None) -> int:
     """The number of clusters of a few objects; warns if it is one."""
     step = max(1, X.shape[0] // 1000)  # there are few different objects, so the others are copies
     scores = few_scores(X[::step], None if weights is None else weights[::step])
     found = int(np.argmax(scores)) + 1
     if found == 1 < X.shape[0]:
         warn(
-            f"{X.shape[0]} objects are no closer to each other in clusters than noise would be: "
-            "one cluster is the answer"
+            f"{X.shape[0]} objects are no closer in clusters than noise: one cluster is the answer"
         )
     return found
 

@@ -1,8 +1,7 @@
 """Which rows are one object, and samples of objects that do not depend on their order.
 
-Copies are one object, and so are rows linked by the user; rows without weight are no object.
-
-Similarity models fit the objects; every row then takes the memberships of its object.
+Copies are one object, and so are rows linked by the user; rows without weight are no object. Models
+of similarities fit the objects; every row then takes the memberships of its object.
 """
 
 from __future__ import annotations
@@ -13,13 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator
 
 from ..array.arrays import is_numpy, to_numpy
 from ..array.rows import Rows, has_missing
 from ..array.types import Array, ArrayLike, Weights
 from ..array.validation import check_weights
-from ..numerics.operators import Factored, dtype_of
+from ..numerics.operators import Factored, Symmetric, dtype_of
 
 ABSENT, UNKNOWN = -1, -2
 
@@ -34,7 +32,7 @@ class Objects(NamedTuple):
 
     n: int
     group: np.ndarray | None = None
-    weights: np.ndarray | None = None
+    weights: Weights = None
     row_weights: np.ndarray | None = None
 
     @property
@@ -49,8 +47,8 @@ class Objects(NamedTuple):
         return rows[np.unique(self.group[rows], return_index=True)[1]]
 
     def in_units(self) -> Objects:
-        """The same objects with a median weight of one. Neighbours are counted by weight, and ten
-        copies of every row must give the same graph as the rows.
+        """The same objects with a median weight of one, so that ten copies of every row give the
+        same graph as the rows.
         """
         if self.weights is None:
             return self
@@ -82,24 +80,18 @@ class Objects(NamedTuple):
         return Averaged(W, T)
 
 
-class Averaged(LinearOperator):
+class Averaged(Symmetric):
     """T'WT for an operator W."""
 
     def __init__(self, W: Any, T: Any) -> None:
         super().__init__(dtype_of(W), (T.shape[1], T.shape[1]))
         self.inner, self.T_rows = W, T
 
-    def _matmat(self, X: Any) -> Any:
+    def __matmul__(self, X: Any) -> Any:
         return self.T_rows.T @ np.asarray(self.inner @ (self.T_rows @ X))
 
-    def _matvec(self, x: Any) -> Any:
-        return self._matmat(x.reshape(-1, 1))[:, 0]
 
-    def _adjoint(self) -> Averaged:
-        return self
-
-
-def present_rows(n: int, weights: np.ndarray | None) -> Objects:
+def present_rows(n: int, weights: Weights) -> Objects:
     """Every row of positive weight as a separate object."""
     if weights is None:
         return Objects(n)
@@ -110,10 +102,8 @@ def present_rows(n: int, weights: np.ndarray | None) -> Objects:
     return Objects(n, group, weights[present], weights)
 
 
-def distinct_rows(X: Any, weights: np.ndarray | None) -> Objects:
-    """Equal rows as one object with their total weight, sorted by features, so that copies and
-    weights give the same objects in the same order.
-    """
+def distinct_rows(X: Any, weights: Weights) -> Objects:
+    """Equal rows as one object with their total weight, sorted by features."""
     n = X.shape[0]
     codes = _sparse_codes(X) if sp.issparse(X) else _dense_codes(X)
     if codes is None and weights is None:
@@ -181,13 +171,12 @@ def joined(group: np.ndarray, size: int, component: np.ndarray) -> np.ndarray:
     """Component of each of ``size`` objects; rows of one object or ``component`` (n,) share it."""
     rows = np.flatnonzero(group >= 0)
     whole = size + int(component.max()) + 1
-    links = sp.coo_array(
-        (np.ones(rows.size), (group[rows], size + component[rows])), shape=(whole, whole)
-    )
+    ends = group[rows], size + component[rows]
+    links = sp.coo_array((np.ones(rows.size), ends), shape=(whole, whole))
     return connected_components(links, directed=False)[1][:size]
 
 
-def merged(weights: np.ndarray | None, component: np.ndarray) -> Objects:
+def merged(weights: Weights, component: np.ndarray) -> Objects:
     """Objects (g,) merged by equal ``component`` (g,), in order of first appearance."""
     _, first, inverse = np.unique(component, return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.intp)
@@ -197,7 +186,7 @@ def merged(weights: np.ndarray | None, component: np.ndarray) -> Objects:
     return Objects(group.size, group, np.bincount(group, own), own)
 
 
-def objects_of(X: Any, weights: np.ndarray | None, least: Any = 1) -> Objects:
+def objects_of(X: Any, weights: Weights, least: Any = 1) -> Objects:
     """Equal rows as one object, unless that leaves fewer than ``least`` objects."""
     objects = distinct_rows(X, weights)
     few = isinstance(least, Integral) and objects.size < int(least)
@@ -213,9 +202,8 @@ def object_weights(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None
 def distinct_sample(
     X: Any, size: int, rng: np.random.Generator, weights: Weights = None, least: Any = 1
 ) -> tuple[Any, Weights]:
-    """At most ``size`` different objects in canonical order, and their weights (None: all one).
-
-    Equal rows are one object with their total weight, unless that leaves fewer than ``least``.
+    """At most ``size`` different objects in canonical order, and their weights (None: all one);
+    rows if there are fewer than ``least`` objects.
     """
     if weights is None:
         points = sample_objects(X, size, rng)
@@ -240,10 +228,7 @@ def distinct_sample(
 
 
 def sample_objects(X: Array, size: int, rng: np.random.Generator) -> Any:
-    """At most ``size`` rows of ``X``, as NumPy or CSR, sorted by their values.
-
-    Which rows of a NumPy array are drawn also depends only on their values.
-    """
+    """At most ``size`` rows of ``X``, drawn (from NumPy arrays) and sorted by their values."""
     seed = rng.integers(2**63)
     if X.shape[0] <= size:
         few = X[:] if isinstance(X, np.memmap) else X

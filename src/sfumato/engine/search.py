@@ -1,15 +1,14 @@
 """One search over numbers and shapes of clusters for every mixture, with one table of candidates.
 
 Candidates with the same number of clusters share their starts, and each also starts from the
-results of the others. With many objects all of them compete on one sample. It is drawn from the
-sorted objects, so that neither their order nor their dtype matters. Starts depend only on the
-number of clusters and the seed, so "auto" gives the same fit as its answer given as a number.
+results of the others. With many objects all of them compete on one sample, drawn from the sorted
+objects, so that neither their order nor their dtype matters. Starts depend only on the number of
+clusters and the seed, so "auto" gives the same fit as its answer given as a number.
 
 All starts of a candidate make a few EM steps, and the most promising ones continue to convergence
-(Biernacki, Celeux and Govaert 2003). From the best one, a cluster is dropped
-and another cut in two (after Ueda et al. 2000). Objects of the dropped cluster r_j go to the others
-by their posterior; cluster l is cut through its mean, across its longest axis or the axis of
-smallest kurtosis, along which it looks most like two:
+(Biernacki, Celeux and Govaert 2003). From the best one, a cluster is dropped and another cut in two
+(after Ueda et al. 2000). Objects of the dropped cluster r_j go to the others by their posterior;
+cluster l is cut through its mean, across its longest axis or the axis of smallest kurtosis:
 
     r_l' = r_l [v (x - mu_l) > 0],   r_j' = r_l [v (x - mu_l) <= 0],    then one M step
 """
@@ -43,20 +42,18 @@ class Effort(NamedTuple):
     lost: int = 4  # clusters that may be dropped, those least missed
     cut: int = 3  # clusters that may be cut, the widest
     most_axes: int = 48  # largest number of features for cutting clusters
-    # A candidate is not fitted if its criterion is worse than the best by more than this: 2 log
-    # 1000, less than a thousandth of the best one's weight in an average. Runs that stop early are
-    # off by a tenth of it.
+    # A candidate is not fitted if its criterion is worse than the best by more than this: less than
+    # a thousandth of the best one's weight in an average.
     behind: float = 2.0 * float(np.log(1000.0))
     donors: int = 2  # candidates whose memberships start the others of the same number
     search_starts: int = 4  # starts for every number if several shapes are tried
     search_steps: int = 6  # steps that the starts of a search make together
-    # Number of objects up to which every candidate converges to the full tolerance
-    tight_objects: int = 500
+    tight_objects: int = 500  # with more, not every candidate converges to the full tolerance
     finalists: int = 2  # runs from the results of other candidates that converge
     loose_tol: float = 1e-4  # gain per object at which candidates of larger searches stop
     polished: int = 3  # best candidates, which then continue to the full tolerance
     growing: int = 3  # best candidates whose shapes are tried with more clusters
-    tie: float = 1e-3  # criteria that differ by less are equal, so that rounding does not decide
+    tie: float = 1e-3  # criteria that differ by less are equal
 
 
 EFFORT = Effort()
@@ -74,12 +71,12 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Objects:
-    """The data of a fit: features, weights, linked rows, and further columns, the first of which is
-    0 for linked rows. ``total`` and ``count`` are as in ``Likelihood``.
+    """The data of a fit. ``columns`` begin with 0 for linked rows, 1 for others; ``total`` and
+    ``count`` are as in ``Likelihood``.
     """
 
     X: Array
-    weights: np.ndarray | None
+    weights: Weights
     total: float
     count: float
     linked: LinkedRows | None = None
@@ -87,9 +84,7 @@ class Objects:
     _rows: dict[Any, Any] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(
-        cls, X: Array, weights: np.ndarray | None, known: Known | None = None, *columns: Any
-    ) -> Objects:
+    def of(cls, X: Array, weights: Weights, known: Known | None = None, *columns: Any) -> Objects:
         """Objects with weights (n,) or None, and the constraints on some rows."""
         total = float(X.shape[0] if weights is None else weights.sum())
         positive = float(X.shape[0] if weights is None else (weights > 0).sum())
@@ -138,9 +133,7 @@ def _log_volume(component: Component, rows: Rows) -> float:
 
 
 class Plan(NamedTuple):
-    """Settings of a search: ``components(k)`` are the candidates with ``k`` clusters, simplest
-    first, and ``sample(objects)`` the objects for starts.
-    """
+    """Settings of a search: candidates with k clusters, simplest first, and a sample for starts."""
 
     components: Callable[[int], Sequence[Component]]
     sample: Callable[[Objects], Sample]
@@ -153,7 +146,7 @@ class Plan(NamedTuple):
     thorough: bool = True  # whether moves and exchanges are worth their time
 
     def limits(self, tol: float, finalists: int = 1) -> Limits:
-        """Limits of a run of a search."""
+        """Limits of one of several candidates."""
         return Limits(self.max_iter, tol, EFFORT.search_steps, finalists)
 
 
@@ -164,7 +157,7 @@ class Problem:
     likelihood: Likelihood
     sample: Sample
     X: np.ndarray
-    fixed: bool  # whether labels or values given by the user fix the order of clusters
+    fixed: bool  # as in the plan
 
     @property
     def component(self) -> Component:
@@ -222,8 +215,8 @@ class _Search:
     def fits(
         self, sizes: Sequence[int], shapes: Collection[str] = (), *, quick: bool = False
     ) -> list[Fit]:
-        """Fits of all candidates (or of some shapes) with these numbers of clusters. With
-        ``quick``, fits that are not among the best need not converge.
+        """Fits of all candidates, or of some shapes, with these numbers of clusters; with
+        ``quick``, only the best converge.
         """
         problems = {k: self.problems(k, shapes) for k in dict.fromkeys(sizes)}
         if all(len(same) == 1 for same in problems.values()):
@@ -235,8 +228,7 @@ class _Search:
         """The best run of a single candidate, after moving clusters."""
         likelihood, plan, component = problem.likelihood, self.plan, problem.component
         poor = likelihood.count < 2 * component.n_parameters()
-        # With few objects, high likelihoods belong to thin clusters, so only k-means starts are
-        # safe.
+        # With few objects, high likelihoods belong to thin clusters: only k-means starts are safe.
         R = self.sample.groups(component.n_clusters, plan.n_init, plan.seed, nested=not poor)
         states = problem.states(R, plain=len(R) > 1 and not poor)
         if len(states) == 1:
@@ -273,11 +265,9 @@ class _Search:
         return best_run(problem.likelihood, problem.states(np.stack(donors)), limits, own)
 
     def _several(self, problems: dict[int, list[Problem]], *, tight: bool) -> list[Fit]:
-        """Leading shapes from all starts; others from their results, unless they are ruled out.
-        With ``tight``, all shapes lead, and converge to the requested tolerance.
-
-        A shape is ruled out if the likelihood of a freer one is too low for its number of
-        parameters.
+        """Fits of several shapes. Leading ones run from all starts, others only from their results,
+        unless the likelihood of a freer shape is too low. With ``tight``, all shapes lead, and
+        converge to the full tolerance.
         """
         criterion = self.plan.criterion
         tol = self.plan.tol if tight else max(self.plan.tol, EFFORT.loose_tol)
@@ -319,13 +309,10 @@ class _Search:
         return [fits[k, i] for k, same in problems.items() for i in range(len(same))]
 
     def _polish(
-        self,
-        problems: dict[int, list[Problem]],
-        fits: dict[tuple[int, int], Fit],
-        tight: bool,
+        self, problems: dict[int, list[Problem]], fits: dict[tuple[int, int], Fit], tight: bool
     ) -> None:
-        """Continue the best candidates to the requested tolerance or, if that is reached, fit them
-        as if their shapes had been given; in place.
+        """Continue the best candidates to the full tolerance or, if that is reached, fit them as if
+        their shapes had been given; in place.
         """
         values = {at: fit.value(self.plan.criterion) for at, fit in fits.items()}
         sound = [at for at, value in values.items() if np.isfinite(value)]
@@ -347,8 +334,8 @@ class _Search:
 def ruled_out(
     likelihood: Likelihood, freer: list[Fit], best: dict[str, float], criterion: str
 ) -> ModelCandidate | None:
-    """Row of a candidate that need not be fitted, because its log-likelihood is at most that of a
-    freer shape, with the bound as the reason; otherwise None.
+    """Row of a candidate that need not be fitted, as the likelihoods of ``freer`` shapes bound its
+    own; otherwise None.
     """
     component = likelihood.component
     p, log_n = component.n_parameters(), float(np.log(likelihood.count))
@@ -358,10 +345,7 @@ def ruled_out(
     bounds = {by: -2.0 * highest * share + (2.0 if by == "aic" else log_n) * p for by in best}
     if any(bounds[by] <= best[by] + EFFORT.behind for by in best):
         return None
-    reason = (
-        f"not fitted: its {criterion.upper()} would be {bounds[criterion]:.1f} at least, too high "
-        "to be chosen"
-    )
+    reason = f"not fitted: its {criterion.upper()} would be {bounds[criterion]:.1f} at least"
     return ModelCandidate(component.setting, n_parameters=p, reason=reason)
 
 
@@ -379,9 +363,8 @@ def fit_all(data: Objects, sizes: Sequence[int], plan: Plan) -> list[Fit]:
 def fit_growing(
     data: Objects, sizes: list[int], plan: Plan, more_sizes: Callable[[int, list[int]], list[int]]
 ) -> list[Fit]:
-    """Fits of "auto". More clusters are tried, with the shapes of the best candidates, as long as
-    ``more_sizes(best, tried)`` returns some. The best number is then fitted as if it had been
-    given.
+    """Fits of "auto": more clusters, with the shapes of the best candidates, as long as
+    ``more_sizes(best, tried)`` returns some. The best number is then fitted as if it were given.
     """
     search = _Search(data.few(plan.seed), plan)
     fits, tried = search.fits(sizes, quick=not plan.fixed), list(sizes)
@@ -399,11 +382,8 @@ def fit_growing(
 
 
 def choose(fits: Sequence[Fit], criterion: str) -> Fit:
-    """The best fit; in a tie the one with the fewest parameters, then the first. If every candidate
-    failed, the one with the fewest parameters.
-
-    The gain from thin clusters of few objects counts against a fit (``doubt``): such a high
-    likelihood says nothing more about clusters.
+    """The best fit, less its ``doubt``; in a tie, and if all failed, the one with the fewest
+    parameters, then the first.
     """
     values = np.array([fit.value(criterion) for fit in fits])
     near, judged = np.arange(len(fits)), np.full(len(fits), np.inf)
@@ -434,10 +414,7 @@ def best_run(
     limits: Limits,
     incumbent: loop.Run | None = None,
 ) -> loop.Run:
-    """The best run from several states.
-
-    The first state always continues to convergence, unless there is an ``incumbent``.
-    """
+    """The best run from several states; without an ``incumbent``, the first always converges."""
     run = partial(likelihood.run, max_iter=limits.max_iter, tol=limits.tol)
     runs = [run(states[0])] if incumbent is None else [incumbent]
     left = _short(likelihood, states[incumbent is None :], limits.n_short)
@@ -510,15 +487,15 @@ def least_missed(L: np.ndarray, weights: np.ndarray) -> np.ndarray:
     best, columns = np.argmax(L, axis=0), np.arange(L.shape[1])
     peak, others = L[best, columns], L.copy()
     others[best, columns] = -np.inf
-    E = np.exp(others - peak)  # avoids cancellation in the log-likelihood without a cluster
+    E = np.exp(others - peak)  # avoids cancellation
     without = peak + np.log(1.0 + E.sum(axis=0) - E)
     without[best, columns] = softmax_columns(others)[1]
     return np.argsort(without @ weights, kind="stable")[::-1]
 
 
 def _sides(X: np.ndarray, R: np.ndarray) -> tuple[list[list[np.ndarray]], np.ndarray]:
-    """Sides (n,) of the objects for each axis across which a cluster may be cut, and the scatter
-    (k,) of every cluster along its longest axis.
+    """Sides (n,) of the objects for each axis across which a cluster may be cut; scatter (k,) along
+    the longest axes.
     """
     mass = np.maximum(R.sum(axis=1), np.finfo(float).tiny)
     means = (R @ X) / mass[:, None]

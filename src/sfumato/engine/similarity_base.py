@@ -2,8 +2,6 @@
 objects and pairs, and compares new objects with the fitted ones.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from numbers import Integral
@@ -16,7 +14,13 @@ from sklearn.utils.validation import _check_feature_names
 from ..array.arrays import is_numpy, reader
 from ..array.docs import documented
 from ..array.types import ArrayLike, Similarity
-from ..array.validation import InputSize, check_n_clusters, check_weights, refuse_underflow
+from ..array.validation import (
+    InputSize,
+    check_n_clusters,
+    check_number,
+    check_weights,
+    refuse_underflow,
+)
 from ..data.constraints import Known
 from ..data.features import check_features, empty_rows
 from ..data.matrices import check_rows, check_similarity
@@ -30,9 +34,7 @@ from .objects import ABSENT, UNKNOWN, Objects, chained, distinct_rows, joined, m
 from .similarity_evidence import (
     Evidence,
     averaged,
-    extreme_unit,
     has_missing,
-    in_units,
     measured,
     set_apart,
     shared,
@@ -46,12 +48,11 @@ NAMED = {"knn": knn, "self-tuning": self_tuning, "gaussian": gaussian, "cosine":
 
 
 class SimilarityClusterer(Clusterer):
-    """Models of a similarity W (n, n), given or made from features by ``similarity``.
-
-    ``similarity`` is ``"precomputed"``, ``"distance"``, a name, or a function ``f(X, Y=None)``:
-    the similarities among the rows of X, or of new objects X to known objects Y.
+    """Models of a similarity W (n, n): ``"precomputed"``, made from ``"distance"`` or from
+    features, by name or by a function ``f(X, Y=None)`` of new objects X and known objects Y.
     """
 
+    _sparse = True
     _any_library = True  # arrays of every library that follows the array API standard
 
     similarity: Any
@@ -97,12 +98,9 @@ class SimilarityClusterer(Clusterer):
         -------
         self
         """
-        self._forget()
         if not isinstance(self.n_clusters, Integral):
             if pair_weight is not None:
-                raise ValueError(
-                    f"n_clusters={self.n_clusters!r} takes no pair_weight: give one number"
-                )
+                raise ValueError(f"n_clusters={self.n_clusters!r} takes no pair_weight: give one")
             links = {"must_link": must_link, "cannot_link": cannot_link}
             return self._fit_automatic(X, sample_weight, y, **links)
         self._check_parameters()
@@ -111,6 +109,10 @@ class SimilarityClusterer(Clusterer):
         self._fit(evidence, known, X)
         publish_kept(self, known)
         return self
+
+    def _check_parameters(self) -> None:
+        self._check_loop_parameters()
+        check_number(self.n_clusters, "n_clusters", low=1, integer=True)
 
     @abstractmethod
     def _fit(self, evidence: Evidence, known: Known, X: Any) -> None:
@@ -134,9 +136,7 @@ class SimilarityClusterer(Clusterer):
             pairs = pairs if pairs is None or rows.group is None else rows.average(pairs)
             return Evidence(rows.average(W), rows.weights, pairs), rows
         if pair_weight is not None:
-            raise ValueError(
-                "pair_weight needs similarity='precomputed': features measure all pairs alike"
-            )
+            raise ValueError("pair_weight needs similarity='precomputed': features have none")
         rows, W = self._from_features(X, sample_weight)
         return Evidence(W, rows.weights), rows
 
@@ -158,10 +158,6 @@ class SimilarityClusterer(Clusterer):
         self._group, self._columns = group, columns
         evidence = self._linked(evidence, known)
         return evidence if known.component is None else self._join(evidence, known)
-
-    @abstractmethod
-    def _check_parameters(self) -> None:
-        """Check the parameters that ``__init__`` stored."""
 
     def _linked(self, evidence: Evidence, known: Known) -> Evidence:
         """The cluster kernel of a graph with links as edges, if a cluster kernel is used."""
@@ -202,12 +198,7 @@ class SimilarityClusterer(Clusterer):
         if self.similarity == "distance":
             X, self._distance_scales = similarity_of_distances(X)
         W, pairs = measured(X, pair_weight)
-        self._unit = extreme_unit(W)
-        W = check_similarity(
-            W if self._unit == 1.0 else in_units(W, self._unit),
-            signed=self._signed,
-            features="set similarity='cluster-kernel'",
-        )
+        W = check_similarity(W, signed=self._signed, features="set similarity='cluster-kernel'")
         # Evidence for the structure test: not if pairs are missing or similarities negative.
         self._evidence_ = W if pairs is None and magnitudes(W) is W else None
         self.n_features_in_ = W.shape[0]
@@ -247,8 +238,7 @@ class SimilarityClusterer(Clusterer):
             W = check_similarity(W, "the result of similarity(X)", signed=self._signed)
         if W.shape != (rows.size, rows.size):
             raise ValueError(
-                f"similarity(X) must return an ({rows.size}, {rows.size}) similarity, got shape "
-                f"{tuple(W.shape)}"
+                f"similarity(X) must be ({rows.size}, {rows.size}), got {tuple(W.shape)}"
             )
         self._known = known
         self._counted: dict[str, Any] = counted
@@ -269,25 +259,8 @@ class SimilarityClusterer(Clusterer):
     def _place(self, rows: Any) -> Any:
         """Memberships of new objects from their similarities (n_new, g) to the objects."""
 
-    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects, each placed separately by its similarities to the fitted
-        ones.
-
-        Parameters
-        ----------
-        X : array or operator
-            Features of shape (n_new, p), or similarities (n_new, n) to the fitted objects if
-            ``similarity="precomputed"``.
-        n_clusters : int, optional
-            Memberships at another level, a number in ``levels_``.
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
-            Uniform for an object without any similarity.
-        """
-        self._check_fitted()
-        return self._new_at(self._place(self._new_similarities(X)), n_clusters, X)
+    def _placed(self, X: Any) -> Any:
+        return self._place(self._new_similarities(X))
 
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -337,27 +310,20 @@ class SimilarityClusterer(Clusterer):
         sparse, vectors = size.sparse if given else not dense, 0
         if isinstance(self.similarity, str):
             vectors = krylov_columns(most_clusters(self.n_clusters), size.n, sparse=sparse)
-        return super()._memory_needed(size) | {
-            "the dense similarity": dense,
-            "eigenvectors": vectors * size.n * size.itemsize,
-        }
+        more = {"the dense similarity": dense, "eigenvectors": vectors * size.n * size.itemsize}
+        return super()._memory_needed(size) | more
 
     def _smaller_alternatives(self, size: InputSize) -> Iterator[tuple[str, float]]:
         def changed(size: InputSize = size, **parameters: Any) -> float:
-            return sum(
-                type(self)(**self.get_params(deep=False) | parameters)._memory_needed(size).values()
-            )
+            other = type(self)(**self.get_params(deep=False) | parameters)
+            return sum(other._memory_needed(size).values())
 
         if self._memory_needed(size)["the dense similarity"]:
-            yield (
-                "set similarity='cluster-kernel' or 'knn', which stay sparse",
-                changed(similarity="cluster-kernel"),
-            )
+            instead = "set similarity='cluster-kernel' or 'knn', which stay sparse"
+            yield instead, changed(similarity="cluster-kernel")
         if self._is("precomputed") and not size.sparse:
-            yield (
-                "give a sparse graph (sfumato.similarity.knn)",
-                changed(size._replace(stored=0, sparse=True)),
-            )
+            sparse = size._replace(stored=0, sparse=True)
+            yield "give a sparse graph (sfumato.similarity.knn)", changed(sparse)
         if self.n_init > 1:
             yield "set n_init=1", changed(n_init=1)
         yield from super()._smaller_alternatives(size)
@@ -370,7 +336,6 @@ class SimilarityClusterer(Clusterer):
             if self.similarity == "distance":
                 X = similarity_of_distances(X, self._distance_scales)[0]
             X = zeros_for_missing(X) if has_missing(X) else X
-            X = X if self._unit == 1.0 else in_units(X, self._unit)
             return averaged(self._columns, check_rows(X, self.n_features_in_, signed=self._signed))
         X = check_features(self, X, reset=False, missing=self._function() is knn)
         if sp.issparse(X) != sp.issparse(self._known):
@@ -383,8 +348,7 @@ class SimilarityClusterer(Clusterer):
             rows = self._function()(X, self._known, **self._counted)
         except TypeError as error:
             raise TypeError(
-                "similarity must accept (X, Y) to compare new objects X with known objects Y: "
-                f"{error}"
+                f"similarity must accept (X, Y), new and known objects: {error}"
             ) from error
         if not isinstance(rows, Factored):
             name = "the result of similarity(X, Y)"
@@ -405,12 +369,14 @@ class SimilarityClusterer(Clusterer):
             return NAMED.get(self.similarity, knn)
         names = ", ".join(map(repr, ("precomputed", "distance", "cluster-kernel", *NAMED)))
         raise ValueError(
-            f"similarity must be one of {names} or a function f(X, Y=None), got {self.similarity!r}"
+            f"similarity must be one of {names} or a function, got {self.similarity!r}"
         )
+
+    @property
+    def _missing(self) -> bool:
+        return self._is("knn", "cluster-kernel", "precomputed")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._square()
-        tags.input_tags.allow_nan = self._is("knn", "cluster-kernel", "precomputed")
-        tags.input_tags.sparse = True
         return tags

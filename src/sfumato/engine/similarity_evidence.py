@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from ..array.arrays import is_numpy
-from ..array.types import ArrayLike, Similarity
+from ..array.types import ArrayLike, Similarity, Weights
 from ..array.validation import refuse_mask
 from ..array.warn import warn
 from ..numerics.operators import Factored, degrees, diagonal_of
@@ -21,16 +21,15 @@ from .objects import Objects
 
 
 class Evidence(NamedTuple):
-    """Similarity ``W`` among g objects, with weights.
+    """Similarity ``W`` among g objects.
 
     ``weights`` (g,) belong to the objects and ``pairs`` (g, g) to pairs; None if all are one. The
-    sparse ``extra`` (g, g) holds similarities of linked pairs, to be added. For merged objects,
-    ``self_pairs`` are the self pairs of their members and their similarities, both (g,) and per
-    unit of weight.
+    sparse ``extra`` (g, g) is added for linked pairs. For merged objects, ``self_pairs`` are the
+    self pairs of their members and their similarities, per unit of weight.
     """
 
     W: Any
-    weights: np.ndarray | None = None
+    weights: Weights = None
     pairs: Any = None
     self_pairs: tuple[np.ndarray, np.ndarray] | None = None
     extra: Any = None
@@ -60,10 +59,8 @@ class Evidence(NamedTuple):
         return Evidence(selection.average(self.W), weights, pairs, left)
 
     def filled(self) -> Any:
-        """The similarity without weights of pairs.
-
-        A pair of weight t, relative to the largest, becomes t w_ij + (1 - t) m_i m_j / m with the
-        mean similarities m_i, m_j of its objects and the overall mean m.
+        """The similarity with uncertain pairs filled in: w_ij of relative weight t becomes t w_ij +
+        (1 - t) m_i m_j / m, with the mean similarities m_i of objects and the overall mean m.
         """
         if self.pairs is None:
             return self.W
@@ -84,50 +81,17 @@ def largest_entry(W: Any) -> float:
     return float(np.abs(values).max(initial=0.0)) or 1.0
 
 
-def extreme_unit(W: Any) -> float:
-    """The largest entry, if its square would overflow or underflow; otherwise 1.
-
-    For an operator, the largest row sum.
-    """
-    if isinstance(W, LinearOperator) and W.dtype is not None and W.dtype.kind == "f":
-        with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN are refused later
-            W = np.asarray(W @ np.ones((W.shape[1], 1), dtype=W.dtype))
-    if not (isinstance(W, np.ndarray) or sp.issparse(W)) or W.dtype.kind != "f":
-        return 1.0
-    values = W.tocoo().data if sp.issparse(W) else W
-    if values.size == 0 or isinstance(W, np.ma.MaskedArray):
-        return 1.0
-    largest = float(max(values.max(), -values.min()))
-    limits = np.finfo(W.dtype)
-    low = max(float(limits.tiny) ** 0.5 * 1e9, float(limits.tiny) ** 0.4)
-    high = min(float(limits.max) ** 0.5 / 1e9, float(limits.max) ** 0.4) / W.shape[0]
-    return largest if np.isfinite(largest) and largest > 0 and not low < largest < high else 1.0
-
-
-def in_units(W: Any, unit: float) -> Any:
-    """W / unit; operators are written out, since 1 / unit may overflow."""
-    if isinstance(W, LinearOperator):
-        W = W @ np.eye(W.shape[1])
-    return W / unit if isinstance(W, np.ndarray) or sp.issparse(W) else np.asarray(W) / unit
-
-
 def has_missing(W: Any) -> bool:
     """Whether a real matrix contains NaN."""
-    if sp.issparse(W):
-        W = W.tocoo().data if W.format in ("dok", "lil", "dia") else W.data
-    elif type(W).__module__.partition(".")[0] == "pandas":  # NumPy arrays cannot hold its NA
-        return bool(W.isna().to_numpy().any())
-    elif hasattr(W, "to_numpy"):
-        W = W.to_numpy()
-    if not isinstance(W, (np.ndarray, list, tuple)) or isinstance(W, np.ma.MaskedArray):
+    W = W.tocoo().data if sp.issparse(W) else W
+    if hasattr(W, "dtype") and getattr(W.dtype, "kind", "f") not in "fO":
+        return False
+    if not (isinstance(W, (np.ndarray, list, tuple)) or hasattr(W, "to_numpy")):
         return False
     try:
-        values = np.asarray(W)
-        if values.dtype == object:
-            values = values.astype(np.float64)
+        return not isinstance(W, np.ma.MaskedArray) and bool(np.isnan(np.asarray(W, float)).any())
     except (TypeError, ValueError):
         return False
-    return values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
 def zeros_for_missing(W: Any) -> np.ndarray:
@@ -137,10 +101,7 @@ def zeros_for_missing(W: Any) -> np.ndarray:
 
 
 def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, Any]:
-    """The similarity with NaN replaced by 0, and the weights of its pairs (n, n), 0 for NaN.
-
-    The weights are None if all are equal.
-    """
+    """The similarity with 0 for NaN, and the weights of its pairs (n, n); None if all are equal."""
     incomplete = has_missing(W)
     if pair_weight is None and not incomplete:
         return W, None
@@ -150,9 +111,7 @@ def measured(W: Any, pair_weight: ArrayLike | Similarity | None) -> tuple[Any, A
     missing = np.isnan(dense)
     Q = np.ones(dense.shape) if pair_weight is None else _dense(pair_weight, "pair_weight")
     if Q.shape != dense.shape:
-        raise ValueError(
-            f"pair_weight must have the shape of W, {dense.shape}, got {tuple(Q.shape)}"
-        )
+        raise ValueError(f"pair_weight must have the shape of W, {dense.shape}, got {Q.shape}")
     if not np.isfinite(Q).all() or Q.min() < 0:
         raise ValueError("pair_weight must be finite and nonnegative; 0 means not measured")
     # Products of weights with squared similarities, and their sums, must stay finite.
@@ -216,9 +175,7 @@ def set_apart(evidence: Evidence, n_clusters: int) -> np.ndarray:
     return dropped | apart
 
 
-def smaller_pieces(
-    W: Any, weights: np.ndarray | None, dropped: np.ndarray, n_clusters: int
-) -> np.ndarray:
+def smaller_pieces(W: Any, weights: Weights, dropped: np.ndarray, n_clusters: int) -> np.ndarray:
     """Mask (n,) of objects in connected components beyond the ``n_clusters`` heaviest."""
     dense = isinstance(W, np.ndarray) and W.shape[0] <= 5000
     if not (dense or sp.issparse(W)) or n_clusters < 2 or (dense and W[0].all()):
@@ -283,17 +240,14 @@ def take_rows(X: Any, index: np.ndarray) -> Any:
 def similarity_of_distances(
     D: Any, scales: np.ndarray | None = None, *, n_neighbors: int = 7
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Similarities exp(-d^2 / (s_i s_j)), with the distances s to the n-th neighbour, and s itself.
-
-    For new objects, pass the distances (n_new, n) and the ``scales`` (n,) of the known ones.
+    """Similarities exp(-d^2 / (s_i s_j)), with the distances s to the n-th neighbour, and s itself;
+    for new objects, from ``scales`` (n,) of the known ones.
     """
     D = _dense(D, "the distances")
     if D.ndim != 2 or (scales is None and D.shape[0] != D.shape[1]):
         raise ValueError(f"similarity='distance' needs distances (n, n), got shape {D.shape}")
     if scales is not None and D.shape[1] != scales.size:
-        raise ValueError(
-            f"distances of new objects must be (n_new, {scales.size}), got shape {D.shape}"
-        )
+        raise ValueError(f"distances of new objects must be (n_new, {scales.size}), got {D.shape}")
     if np.isnan(D).any() or D.min(initial=0.0) < 0:
         raise ValueError("distances must be nonnegative numbers without NaN")
     own = D if scales is not None else D + np.diag(np.full(len(D), np.inf))

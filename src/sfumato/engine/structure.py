@@ -1,26 +1,22 @@
 """The structure test after every fit: whether there are clusters, and whether they are separate.
 
-Features: the test looks for sparse regions between the clusters. Objects are projected on the
-directions that separate the clusters (eigenvectors of S_w^-1 S_b). With r_m(y) the distance to the
-m-th neighbour of a point y in q dimensions, log density is -q log r_m(y) up to a constant, with
-standard deviation 1 / sqrt(m) whatever q is. For two clusters a and b that are neighbours in the
-graph of nearest neighbours,
+Features: objects are projected on the directions that separate the clusters (eigenvectors of
+S_w^-1 S_b). With r_m(y) the distance to the m-th neighbour of a point y in q dimensions, log
+density is -q log r_m(y) up to a constant, with standard deviation 1 / sqrt(m) whatever q is. For
+two clusters a and b that are neighbours in the graph of nearest neighbours,
 
     z_ab = sqrt(m) ( min(g_a, g_b) - g_ab )
 
 where g_a is the median log density in a, and g_ab that of the border: the midpoints of the edges
-from a to b. On the side with fewer border objects, every object counts once, by the median over its
-edges, since a single stray inside the other cluster has many edges. A valley gives a large z; a cut
-through one cloud gives z near or below 0. For a flat density, the least favourable case without
-clusters, z of one pair is approximately normal. All clusters are separate only if every pair is, so
-the p value is that of the shallowest valley: the hypothesis that some pair is one cloud is rejected
-only if it is rejected for each pair (an intersection-union test, which needs no correction for the
-number of pairs).
+from a to b. On the side with fewer border objects, every object counts once, since a single stray
+inside the other cluster has many edges. A valley gives a large z; a cut through one cloud gives z
+near or below 0. For a flat density, the least favourable case, z is approximately normal. All
+clusters are separate only if every pair is, so the p value is that of the shallowest valley (an
+intersection-union test, which needs no correction for the number of pairs).
 
-Similarities and labelings: the statistic is the unexplained share of the direction that the labels
-explain worst, in the space of the k leading eigenvectors of the normalised similarity. For blocks
-it is almost zero. The eigenvectors of a continuum are smooth waves, and those of noise are noise:
-labels leave a fifth of them unexplained, or more.
+Similarities and labelings: in the space of the k leading eigenvectors of the normalised similarity,
+the statistic is the unexplained share of the direction that the labels explain worst: almost
+nothing for blocks, a fifth or more for the smooth waves of a continuum and for noise.
 """
 
 from __future__ import annotations
@@ -52,45 +48,30 @@ PREFIX = "structure test: "
 
 
 class Tuning(NamedTuple):
-    """Distributions of the statistics without clusters, and constants of borders
-    (docs/thresholds.md).
-
-    ``flat`` and ``waves`` come from ``python -m benchmarks.calibration``, on uniform clouds.
+    """Distributions of the statistics without clusters (mean and standard deviation), and constants
+    of borders; docs/thresholds.md says where they come from.
     """
 
-    # Mean and standard deviation of z for two clusters of one cloud, by k-means, mixtures and
-    # Ward's method in 2, 5 and 10 dimensions with 100 to 400 objects. Other noise has smaller z.
-    flat: tuple[float, float] = (-0.2, 0.82)
-    # The same for the unexplained share, in spectral clusterings of neighbour graphs of uniform
-    # clouds in the plane, with 2 clusters and 150 objects. More clusters, and random similarities,
-    # leave more.
-    waves: tuple[float, float] = (0.215, 0.045)
-    # Objects per coordinate when two of many clusters are compared separately. Values from 10 to 15
-    # had the fewest errors of 6 to 20, on nine groups and on groups cut in two.
-    per_coordinate: int = 12
+    flat: tuple[float, float] = (-0.2, 0.82)  # z for two clusters of one uniform cloud
+    waves: tuple[float, float] = (0.215, 0.045)  # unexplained share in graphs of such clouds
+    per_coordinate: int = 12  # objects per coordinate when two of many clusters are compared
     # Number of principal axes kept of wider data: ten, or one for every fifty objects, since along
     # some of many directions even noise separates.
     axes: int = 10
     per_axis: int = 50
     dimensions: int = 4  # in more, neighbours of some hundred objects do not show the density
-    neighbours: float = 0.8  # times sqrt(n); of 0.5, 0.8 and 1.2 the most powerful for n = 200
-    # Largest share of the smaller of two clusters that counts as neighbours; more would reach
-    # beyond it.
-    part: float = 0.25
-    # Share of the smaller cluster that may be outliers in the other one; never as many as the m / 2
-    # objects on either side of a cut through a thread.
-    strays: float = 0.1
+    neighbours: float = 0.8  # times sqrt(n)
+    part: float = 0.25  # largest share of the smaller of two clusters that counts as neighbours
+    strays: float = 0.1  # share of the smaller cluster that may be outliers in the other one
 
 
 TUNING = Tuning()
 
 
 class Structure(NamedTuple):
-    """Result of the test: a statistic, the threshold it must exceed, and the p value.
-
-    ``p_value`` is the probability of such a statistic without clusters. ``n_apart`` is the number
-    of separate groups; ``supported`` says whether these are all clusters of the fit. ``split`` is a
-    cluster that consists of separate pieces, or None.
+    """A statistic, the threshold it must exceed, and the probability of such a value without
+    clusters. ``n_apart`` is the number of separate groups; ``supported`` says whether these are all
+    clusters of the fit. ``split`` is a cluster that consists of separate pieces, or None.
     """
 
     statistic: float
@@ -109,9 +90,8 @@ def convinces(found: Structure) -> bool:
 def assess(
     evidence: np.ndarray, memberships: Any, *, kind: str, noise: bool = False
 ) -> Structure | None:
-    """Test whether features (n, p) or a similarity (n, n) support the clusters of memberships (n,
-    k). With ``noise``, the last column is noise. None if there is no test: one cluster, fewer than
-    50 objects, or data on other machines.
+    """Test whether features (n, p) or a similarity (n, n) support memberships (n, k), the last of
+    which may be ``noise``. None if no test applies.
     """
     n, k = memberships.shape[0], memberships.shape[1] - noise
     here = is_numpy(evidence) or type(evidence).__module__.split(".")[0] == "torch"
@@ -160,8 +140,8 @@ def _flat(level: float) -> float:
 def _look_along_own_axes(
     X: np.ndarray, codes: np.ndarray, found: Valleys, threshold: float
 ) -> None:
-    """Replace valleys of shallow pairs by those in separate coordinates, if deeper: a few common
-    coordinates may hide the gap between two of many clusters.
+    """Replace valleys of shallow pairs by deeper ones in separate coordinates: common coordinates
+    may hide the gap between two of many clusters.
     """
     shallow = _flat(LEVEL / SEARCH_TESTS)
     group = np.arange(int(codes.max()) + 1)
@@ -183,10 +163,8 @@ def _between(X: np.ndarray, codes: np.ndarray, pair: np.ndarray) -> float:
 
 
 class Valleys(NamedTuple):
-    """Pairs of clusters that touch (m, 2), their z values (m,), and the pieces of every cluster.
-
-    ``pieces`` counts the unconnected parts of each cluster in the neighbour graph, if they hold at
-    least a tenth of it and more objects than neighbours.
+    """Pairs of clusters that touch (m, 2), their z values (m,), and the number of unconnected large
+    pieces of every cluster.
     """
 
     pairs: np.ndarray
@@ -195,8 +173,8 @@ class Valleys(NamedTuple):
 
 
 def leading_coordinates(X: np.ndarray, k: int = TUNING.axes) -> np.ndarray:
-    """Uncorrelated coordinates of variance one: at most ``k`` leading principal axes of the
-    columns, which are standardised if their spreads differ more than tenfold.
+    """At most ``k`` leading principal axes, scaled to variance one; columns are standardised if
+    their spreads differ more than tenfold.
     """
     X = X - X.mean(axis=0)
     spread = X.std(axis=0)
@@ -217,10 +195,8 @@ def leading_coordinates(X: np.ndarray, k: int = TUNING.axes) -> np.ndarray:
 
 
 def without_ties(X: np.ndarray) -> np.ndarray:
-    """Features whose rounded columns are spread evenly, up to half-way to the nearest value.
-
-    Copies of a value have distance zero, so counts would fall into pieces. Columns with fewer than
-    five values are unchanged: the space between two categories is empty.
+    """Features whose rounded columns are spread evenly, up to half-way to the nearest value, since
+    copies have distance zero. Columns with fewer than five values are categories, and unchanged.
     """
     rng, X = np.random.default_rng(0), X.copy()
     ordered = np.sort(X.T, axis=1)
@@ -253,10 +229,8 @@ def discriminating_coordinates(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def valleys(Y: np.ndarray, labels: np.ndarray, *, strays: bool = True) -> Valleys:
-    """Depth of the valleys between touching clusters, for objects Y (n, q) with labels (n,).
-
-    Clusters touch if more than a few strays have neighbours in the other one (without ``strays``,
-    if any object has; then pieces are not computed).
+    """Depth of the valleys between touching clusters of objects Y (n, q). They touch if more than a
+    few ``strays`` have neighbours in the other one.
     """
     n = len(Y)
     k = int(labels.max()) + 1

@@ -5,8 +5,6 @@ Readers return ``Raw`` columns; ``as_table`` decides the type of each, and puts 
 into one matrix.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -403,8 +401,8 @@ def as_table(
 ) -> Table:
     """The table of all columns that can be clustered.
 
-    ``places`` are the positions of the special columns and of the others, ``raws`` the columns and
-    weights as read, ``names`` the ids and classes by role.
+    ``places`` are the positions of special columns by role and those of the others, ``raws`` the
+    columns as read, ``names`` the ids and classes by role.
     """
     special, evidence = places
     taken = [raws[place] for place in evidence]
@@ -418,14 +416,14 @@ def as_table(
         if found is not None:
             ids, id_column = _names(found), found.name
     elif roles.labels:
-        values, labels = np.column_stack([raw.codes for raw in taken]), [raw.words for raw in taken]  # type: ignore[arg-type, misc]
+        labels = [raw.words for raw in taken]
+        values = np.column_stack([np.asarray(raw.codes) for raw in taken])
     else:
         values = np.column_stack([_numbers(raw, source) for raw in taken])
     weights = _numbers(raws[special["weight"]], source) if "weight" in special else None
     classes = names.get("classes")
-    return Table(
-        values, columns, ids, id_column, weights, classes, source, label_names=labels, fields=fields
-    )
+    found = values, columns, ids, id_column, weights, classes, source
+    return Table(*found, label_names=labels, fields=fields)
 
 
 def _numbers(raw: Raw, source: str) -> np.ndarray:
@@ -447,10 +445,8 @@ def _columns(raws: Sequence[Raw], roles: Roles) -> list[Column]:
     if len(there) < len(raws):  # if names repeat, the order of the columns decides
         return [_as_known(raw, how) for raw, how in zip(raws, roles.reading, strict=True)]
     rows = len(next(held for held in (raws[0].numbers, raws[0].codes) if held is not None))
-    return [
-        _as_known(there[how["name"]], how) if how["name"] in there else _absent(how, rows)
-        for how in roles.reading
-    ]
+    known = ((there.get(how["name"]), how) for how in roles.reading)
+    return [_as_known(raw, how) if raw else _absent(how, rows) for raw, how in known]
 
 
 def _absent(how: Mapping[str, Any], rows: int) -> Column:

@@ -98,8 +98,7 @@ class Output:
         _sweep(self.target.parent)
         if not _is_lock(self.lock_path):
             raise InputError(
-                f"{self.option}: {plain(self.lock_path, 200)} is not a lock of this program: "
-                "remove it"
+                f"{self.option}: {plain(self.lock_path, 200)} is no lock of this program: remove it"
             )
         lock = _lock(self.lock_path)
         try:
@@ -275,9 +274,7 @@ def check_folder(what: str, allowed: Callable[[Path], bool]) -> Check:
 
     def check(path: Path, force: bool) -> None:
         if os.path.lexists(path) and not (path.is_dir() and all(map(allowed, path.iterdir()))):
-            raise InputError(
-                f"--out: {plain(path, 200)} exists and is not {what}: choose another name"
-            )
+            raise InputError(f"--out: {plain(path, 200)} is not {what}: choose another name")
         _check_free(path, force, "--out")
 
     return check
@@ -286,8 +283,7 @@ def check_folder(what: str, allowed: Callable[[Path], bool]) -> Check:
 def _check_free(path: Path, force: bool, option: str) -> None:
     if os.path.lexists(path) and not force:
         raise InputError(
-            f"{option}: {plain(path, 200)} exists: choose another name, or add --force to "
-            "replace it"
+            f"{option}: {plain(path, 200)} exists: choose another name, or add --force"
         )
     if not path.parent.is_dir():
         raise InputError(f"{option}: there is no folder {plain(path.parent, 200)} to write into")
@@ -353,9 +349,7 @@ def rename_new(source: Path, target: Path) -> None:
 
 
 def _keep_under_free_name(source: Path, target: Path, number: int) -> Path:
-    """Rename ``source`` to the first free name of ``target`` (for 0), ``target.1``, ``target.2``,
-    ...
-    """
+    """Rename ``source`` to the first free name of ``target``, ``target.1``, ``target.2``, ..."""
     while True:
         kept = target.with_name(f"{target.name}.{number}") if number else target
         try:
@@ -368,9 +362,8 @@ def _keep_under_free_name(source: Path, target: Path, number: int) -> Path:
 
 
 def exchange(source: Path, target: Path) -> Path:
-    """Swap ``source`` and ``target``; returns the path of the old ``target``.
-
-    Raises FileNotFoundError if ``target`` is gone, FileExistsError if another file took its name.
+    """Swap ``source`` and ``target``; the path of the old ``target``. Raises FileNotFoundError if
+    it is gone, FileExistsError if another file took its name.
     """
     if _renameat2(source, target, _EXCHANGE):
         return source

@@ -3,8 +3,6 @@
 File types are recognised by their first bytes.
 """
 
-from __future__ import annotations
-
 import errno
 import gzip
 import hashlib
@@ -12,16 +10,16 @@ import stat
 import sys
 import tempfile
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..array.text import plain
+from ..array.types import Weights
 from ..array.validation import budget_for
 
 _READERS = {  # by file type: module and function, imported when needed
@@ -33,6 +31,10 @@ _READERS = {  # by file type: module and function, imported when needed
     "excel": ("tables", "read_excel"),
     "anndata": ("tables", "read_anndata"),
 }
+
+
+# Called with the share of a file that was read or written, and what to say about it.
+Report: TypeAlias = Callable[..., None] | None
 
 
 class InputError(ValueError):
@@ -58,15 +60,13 @@ class Roles(NamedTuple):
 
 
 class Table(NamedTuple):
-    """The data of a file: numbers (n, p), dense or sparse, or codes of labels (n, m), -1 for none,
-    with ids, weights and classes.
-    """
+    """The data of a file: numbers (n, p), or codes of labels (n, m), -1 for none."""
 
     values: Any
     columns: list[str]
     ids: Sequence[str] | None = None
     id_column: str | None = None
-    weights: np.ndarray | None = None
+    weights: Weights = None
     classes: Sequence[str] | None = None
     source: str = ""
     kind: str = ""
@@ -126,9 +126,7 @@ def _places(names: Sequence[str], columns: Sequence[str], what: str, source: str
         raise InputError(f"{source}: {what} {quoted(absent)} {said}: it has {quoted(columns)}")
     counts = Counter(columns)
     if twice := [name for name in names if counts[name] > 1]:
-        raise InputError(
-            f"{source}: two columns are called '{plain(twice[0])}': {what} cannot tell them apart"
-        )
+        raise InputError(f"{source}: two columns are called '{plain(twice[0])}', for {what}")
     return [known[name] for name in names]
 
 
@@ -142,14 +140,11 @@ def listed(names: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 
 def with_ids(roles: Roles, columns: Sequence[str], texts: Sequence[bool]) -> Roles:
-    """Roles with the default id column, and without columns that a new table lacks.
+    """Roles with the default id column: that of the fitted objects, the index saved by pandas, or
+    the first column if it is text while others are numbers, has no title, or is called "id".
 
-    Columns that a fitted model knows but the table lacks count as missing, if the table has more
-    than half of them; with fewer, it is probably the wrong table. ``texts`` says which columns hold
-    text.
-
-    The id column is the one used for the fitted objects, the index saved by pandas, or the first
-    column if it is text while others are numbers, has no title, or is called "id".
+    Columns that a fitted model knows but the table lacks count as missing, unless they are half of
+    them: then it is probably the wrong table. ``texts`` says which columns hold text.
     """
     names = roles.keep or ()
     there = tuple(name for name in names if name in columns)
@@ -215,11 +210,8 @@ def kind_of(path: Path) -> str:
     with path.open("rb") as file:
         start = file.read(64)
     if start[:2] == b"\x1f\x8b":
-        try:
-            with gzip.open(path) as file:
-                start = file.read(16)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{plain(path.name)} is not a whole gzip file") from error
+        with gzip.open(path) as file:
+            start = file.read(16)
         return "matrix-market" if start.startswith(b"%%MatrixMarket") else "text"
     signatures = {
         b"\x93NUMPY": "npy",
@@ -238,9 +230,7 @@ def kind_of(path: Path) -> str:
     return "excel" if kind == "npz" and archive_holds(path, "xl/workbook.xml") else kind
 
 
-def read(
-    path: str | Path, roles: Roles | None = None, report: Callable[..., None] | None = None
-) -> Table:
+def read(path: str | Path, roles: Roles | None = None, report: Report = None) -> Table:
     """The table in a file, or on standard input for ``-``.
 
     Parameters
@@ -282,9 +272,7 @@ def read(
     return _read(path, plain(path.name or path), roles, report)
 
 
-def _read_pipe(
-    pipe: BinaryIO, source: str, roles: Roles, report: Callable[..., None] | None
-) -> Table:
+def _read_pipe(pipe: BinaryIO, source: str, roles: Roles, report: Report) -> Table:
     """The table read from a pipe; copied to a temporary file, since it is read more than once."""
     with tempfile.NamedTemporaryFile(prefix="sfumato-") as spool:
         try:
@@ -309,23 +297,21 @@ def version(path: Path) -> tuple[int, int, int]:
     return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
-def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | None) -> Table:
+def _read(path: Path, source: str, roles: Roles, report: Report) -> Table:
+    kind = "gzip"  # the only one that must be read to be known
     try:
         before = path.stat()
         if not stat.S_ISREG(before.st_mode):
-            raise InputError(
-                f"{source} is a {'folder' if path.is_dir() else 'device'}, not a file of data"
-            )
+            raise InputError(f"{source} is a {'folder' if path.is_dir() else 'device'}, not data")
         if before.st_size == 0:
             raise InputError(f"{source} is empty: there is no table in it")
-        begun, kind = version(path), kind_of(path)
+        begun = version(path)
+        kind = kind_of(path)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         table = _by_kind(kind, path, source, roles, report)._replace(kind=kind, digest=digest)
         if version(path) != begun:
-            raise InputError(
-                f"{source} changed while it was read: wait until it is complete, or copy it first"
-            )
+            raise InputError(f"{source} changed while it was read: wait, or copy it first")
         return table
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"no file called {plain(path, 200)}") from error
@@ -333,19 +319,16 @@ def _read(path: Path, source: str, roles: Roles, report: Callable[..., None] | N
         raise InputError(f"{source} may not be read by you: check its permissions") from error
     except (InputError, MemoryError, ImportError):
         raise
-    except OSError as error:
-        reason = plain(error.strerror or error, 100)
-        raise InputError(f"{source} cannot be read: {reason}") from error
-    except Exception as error:  # readers raise many kinds of errors on unexpected files
+    except Exception as error:  # readers raise many kinds of errors on damaged files
         if "\0" in str(path):
             raise InputError(f"no file called {plain(path, 200)}") from error
-        what = f"{type(error).__name__} {plain(error, 80)}"
-        raise InputError(f"{source} is damaged, or not what it seems to be: {what}") from error
+        if isinstance(error, OSError) and error.strerror:
+            raise InputError(f"{source} cannot be read: {plain(error.strerror, 100)}") from error
+        what = plain((str(error) or type(error).__name__).splitlines()[0], 100)
+        raise InputError(f"{source} is not a whole {kind} file: {what}") from error
 
 
-def _by_kind(
-    kind: str, path: Path, source: str, roles: Roles, report: Callable[..., None] | None
-) -> Table:
+def _by_kind(kind: str, path: Path, source: str, roles: Roles, report: Report) -> Table:
     if kind == "json":
         raise InputError(f"{source} is JSON, which is not read here: save it as CSV or Parquet")
     if kind == "pickle":
@@ -356,9 +339,8 @@ def _by_kind(
     module, reader = _READERS[kind]
     progress = [report] if kind == "text" else []
     try:
-        return getattr(import_module(f"{__package__}.{module}"), reader)(
-            path, source, roles, *progress
-        )
+        read = getattr(import_module(f"{__package__}.{module}"), reader)
+        return read(path, source, roles, *progress)
     except InputError as error:  # the file name may explain why there is no table
         named = path.suffix.lower() in (".npy", ".npz", ".parquet", ".xlsx", ".h5ad")
         if kind != "text" or not named:

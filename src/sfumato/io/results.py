@@ -1,12 +1,9 @@
 """Reading and writing of result folders: memberships, summary, model, report and its pictures.
 
-All content is checked when it is read, since it may have been damaged. Models and checkpoints are
-saved and loaded with skops: no pickles, only trusted classes. A checkpoint holds the state of every
-loop of a long fit. Seeds determine the starts and the state of a loop determines the rest, so a
-resumed fit gives the same answer as an uninterrupted one.
+All content is checked when it is read. Models and checkpoints are saved and loaded with skops: no
+pickles, only trusted classes. Seeds determine the starts and the kept state of every loop the rest,
+so a resumed fit gives the same answer as an uninterrupted one.
 """
-
-from __future__ import annotations
 
 import csv
 import errno
@@ -29,7 +26,7 @@ from ..array.types import Estimator
 from ..array.validation import reserve
 from ..memberships import check_memberships
 from .output import check_folder, whole_file
-from .reading import InputError, Roles, archive_holds, extra, kind_of, read
+from .reading import InputError, Report, Roles, archive_holds, extra, kind_of, read
 
 # Folders whose classes are never part of a model.
 _FRONT = ("anndata", "cli", "dask", "io", "papers", "plot", "report")
@@ -67,8 +64,7 @@ def untrusted(path: Path) -> list[str]:
     except Exception as error:  # readers raise many kinds of errors on damaged files
         if isinstance(error, zipfile.BadZipFile) and "CRC" in str(error):
             raise InputError(
-                f"{plain(path.name)} is damaged, its checksums do not agree: delete it, and fit "
-                "afresh"
+                f"{plain(path.name)} is damaged (checksums): delete it, and fit afresh"
             ) from error
         raise InputError(f"{plain(path.name)} is not a saved model: {plain(error, 100)}") from error
     return [name for name in found if name not in _OTHERS and not _is_our_class(name)]
@@ -111,10 +107,9 @@ def load(path: Path) -> Any:
 class Checkpoint:
     """Saves the loops of one fit (see ``engine.loop.checkpoints``) to a file.
 
-    ``task`` describes the model and the data; a checkpoint of another task is refused. The file is
-    written every ``every`` seconds, or less often if writing would take more than a tenth of the
-    time. ``token`` marks the files of this run, and ``warn`` is called with the reason if writing
-    fails.
+    A checkpoint of another ``task`` (model and data) is refused. It is written every ``every``
+    seconds, or in at most a tenth of the time. ``token`` marks the files of this run, and ``warn``
+    is called with the reason if writing fails.
     """
 
     def __init__(
@@ -276,7 +271,7 @@ def write_result(
     *,
     model: Estimator = None,
     table: str = "csv",
-    report: Callable[[float], None] | None = None,
+    report: Report = None,
 ) -> None:
     """Fill ``folder``: memberships.csv or .parquet, summary.json, pictures.json, model.skops."""
     if table == "parquet":
@@ -314,7 +309,7 @@ def write_memberships(
     memberships: np.ndarray,
     ids: Sequence[str],
     noise: bool = False,
-    report: Callable[[float], None] | None = None,
+    report: Report = None,
 ) -> None:
     """A line for every object: id, cluster, largest membership, and all of its memberships."""
     n, k = memberships.shape
@@ -339,11 +334,8 @@ def _write_parquet(path: Path, result: Result) -> None:
     pq = extra("pyarrow.parquet", "Parquet files need pyarrow", "'sfumato[io]'")
     pa = import_module("pyarrow")
     U = result.memberships
-    columns = {
-        "id": [str(name) for name in result.ids],
-        "cluster": U.argmax(axis=1),
-        "certainty": U.max(axis=1),
-    }
+    ids = [str(name) for name in result.ids]
+    columns = {"id": ids, "cluster": U.argmax(axis=1), "certainty": U.max(axis=1)}
     names = _columns(U.shape[1], has_noise(result.summary))
     columns |= {name: np.ascontiguousarray(U[:, place]) for place, name in enumerate(names)}
     pq.write_table(pa.table(columns), path)

@@ -1,23 +1,18 @@
 """Agreement of two clusterings, computed from the (soft) table  T = V'WU of their clusters.
 
 A side is an array (n, k): memberships as they are, labels as a sparse one-hot array, so that even a
-million labels in many clusters stay small, and every formula is written only once. Sums run over
-row blocks in float64. Every measure takes weights and has a bootstrap interval.
-
-p_ij = u_i'u_j is the chance that the tested clustering puts i and j together, and q_ij = v_i'v_j
-the same for the reference. Sums run over pairs i < j with weights w_i w_j. With T = V'WU:
+million labels in many clusters stay small. p_ij = u_i'u_j is the chance that the tested clustering
+puts i and j together, and q_ij = v_i'v_j the same for the reference. Sums run over pairs i < j with
+weights w_i w_j. With T = V'WU:
 
     sum p q = (|T|^2 - sum_i w_i^2 |u_i|^2 |v_i|^2) / 2
             sum p = (|U'w|^2 - sum_i w_i^2 |u_i|^2) / 2
 
 so no n x n matrix is needed: O(n k k'). For labels these are the classical measures; for
-memberships the counts are expectations over labels drawn independently from both sides.
-
-With P = T / sum T and its margins r and c, the mutual information is I = sum P log(P / r c'), and
-H(r) = -sum r log r.
+memberships the counts are expectations over labels drawn independently from both sides. With P = T
+/ sum T and its margins r and c, the mutual information is I = sum P log(P / r c'), and H(r) = -sum
+r log r.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -32,7 +27,7 @@ from scipy.special import xlogy
 from ..array.arrays import to_numpy
 from ..array.docs import TEXTS, documented
 from ..array.labels import encode
-from ..array.types import ArrayLike, RandomState
+from ..array.types import ArrayLike, RandomState, Weights
 from ..array.validation import as_generator, check_choice, check_weights, refuse_mask, reserve
 from ..memberships import check_memberships, cooccurrence
 from ..numerics.contingency import log_posterior
@@ -70,8 +65,7 @@ def as_side(clustering: ArrayLike, name: str = "clustering") -> Side:
         return check_memberships(values, name)
     if values.ndim != 1 or not len(values):
         raise ValueError(
-            f"{name} must be labels (n,) or memberships (n, k) of at least one object, got shape "
-            f"{values.shape}"
+            f"{name} must be labels (n,) or memberships (n, k), got shape {values.shape}"
         )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError(f"{name} contains NaN or infinity: drop those objects, or label them")
@@ -87,21 +81,19 @@ def as_sides(
     left, right = to_numpy(reference), to_numpy(clustering)
     if missing == "ignore" and left.ndim and right.ndim and len(left) == len(right):
         seen = _seen(left) & _seen(right)
+        if not seen.any():
+            raise ValueError(
+                "no object has a label in both clusterings (-1 means no label): set "
+                "missing='cluster' to count them as a cluster"
+            )
         if not seen.all():
-            if not seen.any():
-                raise ValueError(
-                    "no object has a label in both clusterings (-1 means no label): set "
-                    "missing='cluster' to count them as a cluster"
-                )
             reference, clustering = left[seen], right[seen]
             weights = check_weights(sample_weight, seen)
             sample_weight = None if weights is None else weights[seen]
     sides = as_side(reference, "reference"), as_side(clustering, "clustering")
-    if sides[0].shape[0] != sides[1].shape[0]:
-        raise ValueError(
-            f"reference and clustering must describe the same objects, got {sides[0].shape[0]} and "
-            f"{sides[1].shape[0]}"
-        )
+    if len({side.shape[0] for side in sides}) > 1:
+        found = " and ".join(str(side.shape[0]) for side in sides)
+        raise ValueError(f"reference and clustering must describe the same objects, got {found}")
     return *sides, sample_weight
 
 
@@ -117,7 +109,7 @@ def is_hard(side: Side) -> bool:
     return sp.issparse(side)
 
 
-def overlap(left: Side, right: Side, weights: np.ndarray | None) -> Any:
+def overlap(left: Side, right: Side, weights: Weights) -> Any:
     """Soft contingency table  sum_i w_i u_ir v_is,  (k, k'); sparse for labels of many clusters."""
     if is_hard(left) and is_hard(right):
         (n, k), k_right = left.shape, right.shape[1]
@@ -138,7 +130,7 @@ def overlap(left: Side, right: Side, weights: np.ndarray | None) -> Any:
     return table
 
 
-def total(side: Side, weights: np.ndarray | None) -> np.ndarray:
+def total(side: Side, weights: Weights) -> np.ndarray:
     """Soft sizes (k,): weighted column sums."""
     if is_hard(side):
         return np.bincount(side.indices, weights, minlength=side.shape[1]).astype(np.float64)
@@ -168,10 +160,7 @@ def measure(
 def comparison(
     formula: Callable[[Side, Side, np.ndarray | None], float],
 ) -> Callable[..., float | Estimate]:
-    """A public measure of agreement, made from a formula of two sides and weights.
-
-    Its docstring is that of the formula, with the shared parameters before the example.
-    """
+    """A public measure of agreement, made from a formula and its docstring."""
 
     @wraps(formula, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
     def agreement(
@@ -196,13 +185,11 @@ def comparison(
 
 
 def bootstrap_weights(
-    rng: np.random.Generator, n: int, weights: np.ndarray | None, interval: float
+    rng: np.random.Generator, n: int, weights: Weights, interval: float
 ) -> Iterator[np.ndarray]:
     """Weights of bootstrap draws: multinomial counts of the objects times their weights."""
     if not 0 < interval < 1:
-        raise ValueError(
-            f"interval must be a level between 0 and 1, such as 0.95, or None; got {interval!r}"
-        )
+        raise ValueError(f"interval must be a level such as 0.95, or None; got {interval!r}")
     for _ in range(400):
         counts = np.bincount(rng.integers(n, size=n), minlength=n).astype(np.float64)
         resampled = counts if weights is None else counts * weights
@@ -212,7 +199,7 @@ def bootstrap_weights(
 
 class Pairs(NamedTuple):
     """Expected numbers of pairs that are together in neither clustering, only in the tested one,
-    only in the reference, in both; then the sum of p(1-p) + q(1-q).
+    only in the reference, in both; and the sum of p(1-p) + q(1-q).
     """
 
     tn: float
@@ -233,7 +220,7 @@ class Pairs(NamedTuple):
 
 
 def count_pairs(
-    reference: Side, clustering: Side, weights: np.ndarray | None, *, squares: bool = False
+    reference: Side, clustering: Side, weights: Weights, *, squares: bool = False
 ) -> Pairs:
     """Expected pair counts; ``vagueness``, which needs two more tables, only with ``squares``."""
     w2 = np.ones(reference.shape[0]) if weights is None else weights**2
@@ -290,7 +277,7 @@ def pair_confusion(
 
 
 @comparison
-def rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def rand_index(left: Side, right: Side, weights: Weights) -> float:
     """Share of pairs on which the two clusterings agree: together in both or apart in both.
 
     For memberships, the expectation over independently drawn labels: a soft clustering then scores
@@ -305,7 +292,7 @@ def rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
 
 @comparison
-def adjusted_rand_index(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def adjusted_rand_index(left: Side, right: Side, weights: Weights) -> float:
     """Rand index corrected for chance: (sum pq - E) / ((sum p^2 + sum q^2)/2 - E).
 
     E = sum p sum q / pairs. For labels this is the index of Hubert and Arabie (1985); a soft
@@ -324,7 +311,7 @@ def adjusted_rand_index(left: Side, right: Side, weights: np.ndarray | None) -> 
 
 
 @comparison
-def pair_precision(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def pair_precision(left: Side, right: Side, weights: Weights) -> float:
     """Share of the clustering's pairs that are together in the reference; 1 if it has none.
 
     >>> pair_precision([0, 0, 1, 1], [0, 0, 1, 2])
@@ -335,7 +322,7 @@ def pair_precision(left: Side, right: Side, weights: np.ndarray | None) -> float
 
 
 @comparison
-def pair_recall(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def pair_recall(left: Side, right: Side, weights: Weights) -> float:
     """Share of the reference's pairs that are together in the clustering; 1 if it has none.
 
     >>> pair_recall([0, 0, 1, 1], [0, 0, 1, 2])
@@ -346,7 +333,7 @@ def pair_recall(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
 
 @comparison
-def pair_f1(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def pair_f1(left: Side, right: Side, weights: Weights) -> float:
     """Harmonic mean of pair precision and pair recall:  2 TP / (2 TP + FP + FN).
 
     >>> round(pair_f1([0, 0, 1, 1], [0, 0, 1, 2]), 3)
@@ -357,7 +344,7 @@ def pair_f1(left: Side, right: Side, weights: np.ndarray | None) -> float:
 
 
 @comparison
-def brier_score(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def brier_score(left: Side, right: Side, weights: Weights) -> float:
     """Mean squared difference (p_ij - q_ij)^2 of co-occurrences over pairs; 0 is perfect.
 
     Against labels it is a proper score for the probabilities of belonging together: the true
@@ -382,12 +369,10 @@ def _information(table: Any) -> tuple[float, float, float]:
     return max(0.0, shared), -float(xlogy(rows, rows).sum()), -float(xlogy(columns, columns).sum())
 
 
-def _expected(table: np.ndarray, left: Side, right: Side, weights: np.ndarray | None) -> float:
-    """Expected mutual information when one side is shuffled.
-
-    Exact (hypergeometric) for labels with whole weights, otherwise to second order in the
-    deviations of the table, whose variances under shuffling are known: sum_rs S_r S_s / ((n - 1) 2
-    a_r b_s), S_r = sum_i w_i (u_ir - mean)^2.
+def _expected(table: np.ndarray, left: Side, right: Side, weights: Weights) -> float:
+    """Expected mutual information when one side is shuffled: exact for labels with whole weights,
+    otherwise to second order, sum_rs S_r S_s / ((n - 1) 2 a_r b_s) with S_r = sum_i w_i (u_ir -
+    mean)^2.
     """
     counts = sp.csr_matrix(table) if is_hard(left) and is_hard(right) else None
     if counts is not None and np.array_equal(counts.data, np.rint(counts.data)):
@@ -410,7 +395,7 @@ def _expected(table: np.ndarray, left: Side, right: Side, weights: np.ndarray | 
 
 
 @comparison
-def normalized_mutual_information(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def normalized_mutual_information(left: Side, right: Side, weights: Weights) -> float:
     """Mutual information of the two labels of an object, divided by the mean of their entropies.
 
     On memberships the two labels are drawn independently from the two rows, so a soft clustering
@@ -427,7 +412,7 @@ def normalized_mutual_information(left: Side, right: Side, weights: np.ndarray |
 
 
 @comparison
-def adjusted_mutual_information(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def adjusted_mutual_information(left: Side, right: Side, weights: Weights) -> float:
     """Mutual information above chance, (I - E) / (mean entropy - E); E is its value by chance.
 
     Vinh et al. (2010). E is exact for labels with whole weights. For memberships it is a
@@ -447,7 +432,7 @@ def adjusted_mutual_information(left: Side, right: Side, weights: np.ndarray | N
 
 
 @comparison
-def matched_accuracy(left: Side, right: Side, weights: np.ndarray | None) -> float:
+def matched_accuracy(left: Side, right: Side, weights: Weights) -> float:
     """Share of objects in the right cluster under the best one-to-one pairing of clusters.
 
     For memberships, the expected share when labels are drawn independently from both sides. If one
@@ -471,7 +456,8 @@ def contingency_bayes_factor(table: float | np.ndarray, prior: ArrayLike = 1.0) 
     .. math:: \log \prod_j \frac{B(p + r_j)}{B(p)} - \log \frac{B(p + \sum_j r_j)}{B(p)}, \qquad
               B(a) = \frac{\prod_i \Gamma(a_i)}{\Gamma(\sum_i a_i)}
 
-    A value above 0 speaks for a dependence of rows and columns. The row totals are taken as given.
+    A value above 0 speaks for a dependence of rows and columns (Good 1976). The row totals are
+    taken as given.
 
     Parameters
     ----------
@@ -479,11 +465,6 @@ def contingency_bayes_factor(table: float | np.ndarray, prior: ArrayLike = 1.0) 
         Nonnegative counts, fractions allowed: clusters in rows, classes in columns.
     prior : float or array of shape (n_columns,), default 1.0
         Parameters of the Dirichlet prior of each distribution.
-
-    References
-    ----------
-    .. [1] I. J. Good, On the application of symmetric Dirichlet distributions and their mixtures
-       to contingency tables, Annals of Statistics 4, 1976.
 
     Examples
     --------
@@ -497,10 +478,7 @@ def contingency_bayes_factor(table: float | np.ndarray, prior: ArrayLike = 1.0) 
     if r.ndim != 2 or 0 in r.shape:
         raise ValueError(f"table must hold clusters in rows, classes in columns; got {r.shape}")
     if not np.isfinite(r).all() or r.min() < 0:
-        raise ValueError(
-            f"table must hold finite nonnegative counts, got {r.min():g} as the smallest: count "
-            "the pairs of labels first"
-        )
+        raise ValueError(f"table must hold finite nonnegative counts, got {r.min():g}: count first")
     p = np.asarray(prior, dtype=np.float64)
     if p.shape not in ((), (1,), r.shape[1:]) or not np.isfinite(p).all() or p.min() <= 0:
         raise ValueError(
@@ -543,8 +521,6 @@ def calibration_curve(
 ) -> CalibrationCurve:
     """How often pairs that should be together with chance p are together in the reference.
 
-    Of the pairs that a calibrated clustering gives p = 0.7, seven in ten are together.
-
     Parameters
     ----------
     reference, clustering, sample_weight, missing
@@ -576,7 +552,7 @@ def calibration_curve(
     bins = np.minimum((chance * n_bins).astype(int), n_bins - 1)
     weights = check_weights(sample_weight, left)
 
-    def shares(weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def shares(weights: Weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         pair_weight = 1.0 if weights is None else weights[pairs].prod(axis=1)
         weight, predicted, observed = (
             np.bincount(bins, pair_weight * value, minlength=n_bins)
@@ -589,9 +565,7 @@ def calibration_curve(
     weight, predicted, observed = shares(weights)
     used = weight > 0
     if not used.any():
-        raise ValueError(
-            "calibration needs pairs: give at least two objects a sample_weight above 0"
-        )
+        raise ValueError("calibration needs pairs: give two objects a sample_weight above 0")
     low = high = None
     if interval is not None:
         resamples = bootstrap_weights(rng, n, weights, interval)

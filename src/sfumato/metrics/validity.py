@@ -1,7 +1,5 @@
 """How crisp and how well separated a clustering is, without any reference."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,7 +10,7 @@ import scipy.sparse as sp
 from ..array.arrays import to_numpy
 from ..array.docs import documented
 from ..array.labels import encode
-from ..array.types import ArrayLike, RandomState
+from ..array.types import ArrayLike, RandomState, Weights
 from ..array.validation import check_weights, refuse_overflow
 from ..memberships import entropy, margin
 from .agreement import Estimate, Side, as_side, is_hard, measure
@@ -38,8 +36,7 @@ def partition_coefficient(
     ----------
     clustering : memberships of shape (n, k), or labels of shape (n,)
     normalized : bool
-        Rescale to [0, 1]: 1 - k/(k-1) (1 - coefficient) (Dave 1996), which removes the preference
-        for small k.
+        Rescale to [0, 1]: 1 - k/(k-1) (1 - coefficient) (Dave 1996).
     %(sample_weight)s
     %(bootstrap)s
 
@@ -144,7 +141,7 @@ def xie_beni(
     features = features - middle
     fixed = None if centers is None else np.asarray(centers, float) - middle
 
-    def index(weights: np.ndarray | None) -> float:
+    def index(weights: Weights) -> float:
         powers = U**fuzzifier if weights is None else U**fuzzifier * weights[:, None]
         mass, found = powers.sum(axis=0), fixed
         if found is None:
@@ -168,11 +165,8 @@ def silhouette(
     interval: float | None = None,
     random_state: RandomState = 0,
 ) -> float | Estimate:
-    """Mean silhouette of the labels: how much closer objects are to their own cluster.
-
-    The mean of s_i = (b_i - a_i) / max(a_i, b_i), where a_i is the mean distance to the object's
-    own cluster and b_i that to the nearest other one (Rousseeuw 1987). Between -1 and 1, as
-    ``silhouette_score`` in scikit-learn.
+    """Mean of (b_i - a_i) / max(a_i, b_i), where a_i is the mean distance of an object to its own
+    cluster and b_i that to the nearest other one (Rousseeuw 1987); at most 1.
 
     Parameters
     ----------
@@ -203,10 +197,8 @@ def fuzzy_silhouette(
 ) -> float | Estimate:
     """Mean silhouette of the labels, weighted by margin_i^a of the memberships.
 
-    The silhouette of an object is s_i = (b_i - a_i) / max(a_i, b_i), where a_i is the mean distance
-    to its own cluster and b_i that to the nearest other one (Rousseeuw 1987, Campello and Hruschka
-    2006). Distances are Euclidean, computed block by block: O(n^2 p) time, no n x n memory.
-    Between -1 and 1. For labels, equal to ``silhouette_score`` in scikit-learn.
+    See ``silhouette``, and Campello and Hruschka (2006). Distances are Euclidean, computed block by
+    block: O(n^2 p) time, no n x n memory. For labels, equal to scikit-learn's ``silhouette_score``.
 
     Parameters
     ----------
@@ -232,7 +224,7 @@ def fuzzy_silhouette(
     given = check_weights(sample_weight, X)
     values = _silhouettes(X, labels, np.ones(len(X)) if given is None else given)
 
-    def mean(weights: np.ndarray | None) -> float:
+    def mean(weights: Weights) -> float:
         share = certainty if weights is None else certainty * weights
         return float(np.average(values, weights=share)) if share.sum() > 0 else 0.0
 
@@ -280,17 +272,14 @@ def consensus_distribution(coassociations: Mapping[int, Any]) -> ConsensusDistri
     """Distribution of co-association values for every number of clusters, with its area.
 
     If clusters are clear, pairs are together nearly always or nearly never, and the curve is flat
-    between 0 and 1. The number of clusters is the one after which the area hardly grows [1]_.
+    between 0 and 1. The number of clusters is the one after which the area hardly grows (Monti,
+    Tamayo, Mesirov and Golub 2003).
 
     Parameters
     ----------
     coassociations : mapping from int to array or operator of shape (n, n)
-        The co-association of clusterings with this number of clusters, such as
-        ``similarity.coassociation(labelings)``; NaN for pairs that no clustering saw together.
-
-    References
-    ----------
-    .. [1] Monti, Tamayo, Mesirov and Golub (2003). Consensus clustering. Machine Learning 52.
+        Made by ``similarity.coassociation`` from clusterings with this number of clusters; NaN for
+        pairs that no clustering saw together.
 
     Examples
     --------

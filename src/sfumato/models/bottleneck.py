@@ -114,12 +114,10 @@ def compression(Y: np.ndarray, mass: np.ndarray, weights: np.ndarray) -> float:
 def sequential(
     Q: np.ndarray, mass: np.ndarray, labels: np.ndarray, k: int
 ) -> tuple[np.ndarray, float]:
-    """Labels after moving each object in turn to the cheapest cluster, and their I(C;V).
-
-    I(C;V) = H(C) + sum_v phi(v) with phi(v) = sum_c p(v, c) log p(v, c) - p(v) log p(v), so x
-    belongs to the cluster with the smallest phi(v) - phi(v + x). Only the classes of x change. An
-    object that is alone in its cluster stays.
-    """
+    """Labels after moving each object in turn to the cheapest cluster, and their I(C;V). I(C;V) =
+    H(C) + sum_v phi(v) with phi(v) = sum_c p(v, c) log p(v, c) - p(v) log p(v), so x belongs to the
+    cluster with the smallest phi(v) - phi(v + x). Only the classes of x change. An object that is
+    alone in its cluster stays."""
     T = sp.csr_array(Q * mass[:, None] if isinstance(Q, np.ndarray) else Q.multiply(mass[:, None]))
     labels = labels.copy()
     table = np.zeros((T.shape[1], k))
@@ -147,11 +145,8 @@ def sequential(
 
 
 def seeds(Q: Array, mass: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Starting distributions (k, classes).
-
-    They are rows of ``Q``, each drawn far (in divergence) from those before it, mixed with the mean
-    of all rows.
-    """
+    """Starting distributions (k, classes). They are rows of ``Q``, each drawn far (in divergence)
+    from those before it, mixed with the mean of all rows."""
     key = np.asarray(Q @ np.random.default_rng(0).normal(size=Q.shape[1]))
     order = np.argsort(key, kind="stable")
     Q, mass = Q[order], mass[order]  # the same seeds for any order of the objects
@@ -228,10 +223,8 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
 
     References
     ----------
-    .. [1] N. Tishby, F. Pereira and W. Bialek, "The information bottleneck method", Allerton
-       Conference 1999.
-    .. [2] N. Slonim, N. Friedman and N. Tishby, "Unsupervised document classification using
-       sequential information maximization", SIGIR 2002.
+    .. [1] Tishby, Pereira and Bialek, The information bottleneck method, Allerton, 1999.
+    .. [2] Slonim, Friedman and Tishby, Sequential information maximization, SIGIR, 2002.
 
     Examples
     --------
@@ -245,6 +238,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
     """
 
     _relative = False
+    _streams = False  # row shares need the whole table
     unit_free = True
     may_empty_clusters = True
 
@@ -264,23 +258,16 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         self.beta, self.anneal = beta, anneal
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
-    def _streams(self) -> bool:
-        return False  # row shares need the whole table
-
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
         check_number(self.beta, "beta", low=0)
         self._visited: list[tuple[float, float]] = []
 
     def _prepare(self, X: Any, sample_weight: ArrayLike | None) -> Rows:
-        try:
-            refuse_tensors(self, X)
-            X = check_features(self, X, reset=True)
-            Q, totals = self._distributions(X)
-            mass = _mass(X, totals, sample_weight)
-        except (ValueError, TypeError):
-            self._forget()
-            raise
+        refuse_tensors(self, X)
+        X = check_features(self, X, reset=True)
+        Q, totals = self._distributions(X)
+        mass = _mass(X, totals, sample_weight)
         self._dtype = X.dtype
         return Rows(Q, mass)
 
@@ -320,8 +307,7 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         distributions = seeds(rows.X, rows.columns[0], k, rng)
         return Bottleneck(np.full(k, 1.0 / k), distributions, float(self.beta))
 
-    def _summarize(self, block: np.ndarray, weights: Any, state: Bottleneck) -> Totals:
-        return summarize(block, weights, state)
+    _summarize = staticmethod(summarize)
 
     def _update(self, stats: Totals, state: Bottleneck) -> Bottleneck:
         return update(stats.joint, state.beta)
@@ -414,26 +400,11 @@ class InformationBottleneck(AutomaticClusters, InductiveClusterer):
         best = (met[:, 0] - betas[:, None] * met[:, 1]).argmin(axis=1)
         return np.column_stack([betas, met[best]])
 
-    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> np.ndarray:
-        """Memberships of new rows of counts, by the same rule as for the fitted ones.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_new, n_columns)
-        n_clusters : int, optional
-            Memberships at another level, a number in ``levels_``.
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
-            A row without counts gets the cluster weights; with ``beta=inf``, the first cluster.
-        """
-        self._check_fitted()
+    def _placed(self, X: Any) -> np.ndarray:
         refuse_tensors(self, X)
         counts = check_features(self, X, reset=False)
-        Q, _ = self._distributions(counts)
-        U = Rows(Q).map(lambda block: self._assign(block, self._state))
-        return self._new_at(U.astype(counts.dtype, copy=False), n_clusters, X)
+        U = Rows(self._distributions(counts)[0]).map(lambda Q: self._assign(Q, self._state))
+        return U.astype(counts.dtype, copy=False)
 
     def score(
         self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

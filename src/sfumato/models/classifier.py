@@ -57,7 +57,6 @@ class _DensityMixture(GaussianMixture):
 
 
 def _refuse_unknown(labels: np.ndarray) -> None:
-    """Refuse missing classes: NaN, None, and -1 if there are at least two other classes."""
     missing = np.array([value is None or value != value for value in labels.tolist()], dtype=bool)
     sign = "NaN or None"
     if labels.dtype.kind in "if" and not missing.any():
@@ -105,16 +104,10 @@ class MixtureClassifier(ClassifierMixin, Iterative):
     covariance_type_ : str or list of str
         The fitted family, or the family of each class.
 
-    See Also
-    --------
-    GaussianMixture : For unknown or partly known classes.
-
     References
     ----------
-    .. [1] H. Bensmail and G. Celeux, Regularized Gaussian discriminant analysis through eigenvalue
-       decomposition, JASA 91, 1996.
-    .. [2] C. Fraley and A. E. Raftery, Model-based clustering, discriminant analysis, and density
-       estimation, JASA 97, 2002.
+    .. [1] Bensmail and Celeux, Regularized Gaussian discriminant analysis, JASA 91, 1996.
+    .. [2] Fraley and Raftery, Model-based clustering and discriminant analysis, JASA 97, 2002.
 
     Examples
     --------
@@ -155,12 +148,7 @@ class MixtureClassifier(ClassifierMixin, Iterative):
             The class of every object. If there are at least two other classes, -1 means unknown and
             is refused.
         sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object.
-
-        Returns
-        -------
-        self
-        """
+            A weight of w counts as w copies of the object."""
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # a failed fit keeps nothing of an earlier one
         if y is None:
@@ -218,16 +206,7 @@ class MixtureClassifier(ClassifierMixin, Iterative):
         return np.log(U) + to_numpy(mixture.score_samples(X))[:, None]
 
     def predict_proba(self, X: Array) -> np.ndarray:
-        """Probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array of shape (n_new, p)
-
-        Returns
-        -------
-        probabilities : array of shape (n_new, n_classes)
-        """
+        """Probabilities (n_new, n_classes) of the classes of objects (n_new, p)."""
         return np.exp(log_softmax(self._log_joint(X), axis=1))
 
     def predict(self, X: Array) -> np.ndarray:

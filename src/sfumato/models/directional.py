@@ -89,11 +89,6 @@ def concentration_of(d: int, length: np.ndarray) -> np.ndarray:
     return found
 
 
-def log_constant(d: int, concentrations: np.ndarray) -> np.ndarray:
-    """log C(kappa) (k,)."""
-    return -0.5 * d * np.log(2.0 * np.pi) - log_bessel(d / 2.0 - 1.0, concentrations)
-
-
 def directions(X: Array) -> np.ndarray:
     """Rows scaled to length one, in float64; rows of zeros or without any value become zeros."""
     return unit_rows(np.nan_to_num(as_dense(X, np.float64)))
@@ -123,8 +118,10 @@ class Directions(Component):
     def logits(self, block: Array, ready: State) -> np.ndarray:
         """Log-densities of directions."""
         X = np.asarray(block)
-        constant = np.log(ready.weights) + log_constant(self.n_features, ready.concentrations)
-        return constant[:, None] + (ready.concentrations[:, None] * ready.means) @ X.T
+        d, kappa = self.n_features, ready.concentrations
+        log_C = -0.5 * d * np.log(2.0 * np.pi) - log_bessel(d / 2.0 - 1.0, kappa)
+        constant = np.log(ready.weights) + log_C
+        return constant[:, None] + (kappa[:, None] * ready.means) @ X.T
 
     def summarize(
         self, block: Array, weights: Weights, ready: State, given: Weights = None
@@ -190,8 +187,7 @@ class DirectionalMixture(AutomaticMixture, Mixture):
 
     References
     ----------
-    .. [1] A. Banerjee, I. S. Dhillon, J. Ghosh and S. Sra, Clustering on the unit hypersphere using
-       von Mises-Fisher distributions, JMLR 6, 2005.
+    .. [1] Banerjee, Dhillon, Ghosh and Sra, Clustering on the unit hypersphere, JMLR 6, 2005.
 
     Examples
     --------
@@ -203,6 +199,8 @@ class DirectionalMixture(AutomaticMixture, Mixture):
     >>> np.bincount(model.labels_).tolist()
     [50, 50]
     """
+
+    _missing = False
 
     def __init__(
         self,
@@ -267,8 +265,3 @@ class DirectionalMixture(AutomaticMixture, Mixture):
 
     def _publish_parameters(self) -> None:
         self.weights_, self.means_, self.concentrations_ = self._state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
-        return tags

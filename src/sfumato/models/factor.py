@@ -59,17 +59,11 @@ class FactorMixture(AutomaticMixture, Mixture):
     %(log_likelihood)s
     %(ended)s
 
-    See Also
-    --------
-    GaussianMixture : Full covariance matrices, for few features.
-
     References
     ----------
-    .. [1] Z. Ghahramani and G. E. Hinton, The EM algorithm for mixtures of factor analyzers,
-       University of Toronto CRG-TR-96-1, 1996.
-    .. [2] G. J. McLachlan and D. Peel, Mixtures of factor analyzers, ICML, 2000.
-    .. [3] W. Ledermann, On the rank of the reduced correlational matrix in multiple-factor
-       analysis, Psychometrika 2, 1937.
+    .. [1] Ghahramani and Hinton, Mixtures of factor analyzers, Toronto CRG-TR-96-1, 1996.
+    .. [2] McLachlan and Peel, Mixtures of factor analyzers, ICML, 2000.
+    .. [3] Ledermann, On the rank of the reduced correlational matrix, Psychometrika 2, 1937.
 
     Examples
     --------

@@ -30,7 +30,6 @@ from ..array.validation import (
     as_generator,
     check_choice,
     check_n_clusters,
-    check_number,
     reserve,
 )
 from ..array.warn import warn
@@ -53,9 +52,7 @@ from ..similarity.doubly_stochastic import (
 
 class Problem(NamedTuple):
     """A similarity in the form that the sweep needs: dense, CSR, or its factor if ``low``.
-
-    ``copies`` (n,) are the weights c of pairs among copies, ``weights`` (n,) those of the objects.
-    """
+    ``copies`` (n,) are the c of pairs among copies, ``weights`` (n,) those of the objects."""
 
     F: Any
     low: bool
@@ -293,8 +290,7 @@ class CompletelyPositiveFactorization(AutomaticSimilarity, SimilarityClusterer):
             ) from error
 
     def _check_parameters(self) -> None:
-        self._check_loop_parameters()
-        check_number(self.n_clusters, "n_clusters", low=1, integer=True)
+        super()._check_parameters()
         check_choice(self.solver, "solver", ("coordinate", "multiplicative"))
         if self.normalization is not None:
             choices = ("relative-entropy", "frobenius", "l1")
@@ -381,10 +377,8 @@ def _on_host(W: ArrayLike | Similarity) -> Any:
 
 
 def _scaled_problem(W: Similarity, x: np.ndarray, weights: np.ndarray) -> Problem:
-    """diag(x) W diag(x), times root weights, in a form with accessible rows.
-
-    An operator is converted to a dense matrix, if that fits into memory.
-    """
+    """diag(x) W diag(x), times root weights, in a form with accessible rows. An operator is
+    converted to a dense matrix, if that fits into memory."""
     x = (x * np.sqrt(weights)).astype(x.dtype)
     if hasattr(W, "factor"):
         B = W.factor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -13,17 +13,17 @@ from ..array.arrays import namespace, to_numpy
 from ..array.docs import documented
 from ..array.rows import Rows, has_missing
 from ..array.types import Array, ArrayLike, RandomState
-from ..array.validation import check_choice, check_number
-from ..components.gaussian import Gaussian, Measured, Start, check_start, read_start
+from ..array.validation import check_array, check_choice, check_number
+from ..components import gaussian as families
+from ..components.gaussian import Gaussian, Measured, Start, State
 from ..components.incomplete import check_errors
-from ..components.kernel import LOG_2PI, State
 from ..conjugate import NormalInverseWishart
+from ..conjugate.normal import LOG_2PI, positive_definite
 from ..data.constraints import Known
 from ..data.features import check_features, observed_only
 from ..engine.component import Component, Fit
 from ..engine.mixture import Mixture, posterior
 from ..engine.search import Objects, Plan, on_all
-from ..numerics import families
 from ..numerics.distances import measure
 from ..numerics.seeding import feature_sample
 from ..selection.automatic import AutomaticMixture
@@ -33,11 +33,8 @@ __all__ = ["GaussianMixture"]
 
 class Constant(NamedTuple):
     """Features without variance, which would make components degenerate; the fit leaves them out.
-
     Published parameters have all features: the constant as mean, no covariance with others, and a
-    variance of ``regularization`` in its units. ``varying`` are the positions of the other
-    features.
-    """
+    variance of ``regularization`` in its units. ``varying`` are the others."""
 
     varying: np.ndarray
     values: np.ndarray
@@ -79,8 +76,7 @@ class Constant(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A mixture of an average: its weight, component and state, and how its columns map to the
-    clusters."""
+    """A mixture of an average: weight, component, state, and how its columns map to clusters."""
 
     weight: float
     component: Gaussian
@@ -141,26 +137,14 @@ class GaussianMixture(AutomaticMixture, Mixture):
         Log-likelihood; the objective adds the log prior density. ``history_`` has it at every step.
     %(ended)s
 
-    See Also
-    --------
-    FuzzyCMeans : Memberships from distances only.
-    DirichletProcessMixture : Infers the number of components.
-    MixtureClassifier : The same with known classes.
-
     References
     ----------
-    .. [1] A. P. Dempster, N. M. Laird and D. B. Rubin, Maximum likelihood from incomplete data via
-       the EM algorithm, JRSS B 39, 1977.
-    .. [2] R. Varadhan and C. Roland, Simple and globally convergent methods for accelerating the
-       convergence of any EM algorithm, Scandinavian Journal of Statistics 35, 2008.
-    .. [3] G. Celeux and G. Govaert, Gaussian parsimonious clustering models, Pattern Recognition
-       28, 1995.
-    .. [4] C. Fraley and A. E. Raftery, Model-based clustering, discriminant analysis, and density
-       estimation, JASA 97, 2002.
-    .. [5] C. Fraley and A. E. Raftery, Bayesian regularization for normal mixture estimation and
-       model-based clustering, Journal of Classification 24, 2007.
-    .. [6] J. Bovy, D. W. Hogg and S. T. Roweis, Extreme deconvolution, Annals of Applied Statistics
-       5, 2011.
+    .. [1] Dempster, Laird and Rubin, Maximum likelihood from incomplete data, JRSS B 39, 1977.
+    .. [2] Varadhan and Roland, Accelerating any EM algorithm, Scand. J. Statistics 35, 2008.
+    .. [3] Celeux and Govaert, Gaussian parsimonious clustering, Pattern Recognition 28, 1995.
+    .. [4] Fraley and Raftery, Model-based clustering and density estimation, JASA 97, 2002.
+    .. [5] Fraley and Raftery, Bayesian regularization for mixtures, J. Classification 24, 2007.
+    .. [6] Bovy, Hogg and Roweis, Extreme deconvolution, Annals of Applied Statistics 5, 2011.
 
     Examples
     --------
@@ -241,12 +225,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
             Known variances or covariances of the measurement error of every object. The mixture
             then describes the objects without errors (Bovy, Hogg and Roweis 2011), and
             ``memberships_`` take the errors into account. Needs full or diagonal covariances;
-            "auto" chooses between the two.
-
-        Returns
-        -------
-        self
-        """
+            "auto" chooses between the two."""
         return self._learn(X, y, sample_weight, (must_link, cannot_link), measurement_error)
 
     def _errors(self, X: Array, known: Known, measurement_error: Any) -> tuple[Any, ...]:
@@ -257,8 +236,15 @@ class GaussianMixture(AutomaticMixture, Mixture):
             )
         if measurement_error is None:
             return ()
-        errors = check_errors(measurement_error, X, X.shape[1])
-        self._check_with_errors(known)
+        errors, given = check_errors(measurement_error, X, X.shape[1]), read_start(self.init)
+        frozen = None if given is None else given.frozen or None
+        others = {"noise_cluster": self.noise_cluster, "frozen": frozen, "links or y": known.links}
+        if refused := [name for name, value in others.items() if value is not None]:
+            raise ValueError(
+                f"measurement_error cannot be combined with {refused[0]}: leave it out"
+            )
+        name = "covariance_type (with measurement_error)"
+        check_choice(self.covariance_type, name, ("auto", "full", "VVV", "diag", "VVI"))
         return (errors,)
 
     def _check_parameters(self) -> None:
@@ -288,18 +274,6 @@ class GaussianMixture(AutomaticMixture, Mixture):
         unit = np.where(low == 0, 1.0, np.clip(np.abs(low), 1e-100, 1e100))
         self._constant = Constant(np.flatnonzero(varies), low, self.regularization * unit**2)
         return self._constant.part(X)
-
-    def _check_with_errors(self, known: Known) -> None:
-        """Refuse options that cannot be combined with known errors."""
-        given = read_start(self.init)
-        frozen = None if given is None else given.frozen or None
-        others = {"noise_cluster": self.noise_cluster, "frozen": frozen, "links or y": known.links}
-        if refused := [name for name, value in others.items() if value is not None]:
-            raise ValueError(
-                f"measurement_error cannot be combined with {refused[0]}: leave it out"
-            )
-        name = "covariance_type (with measurement_error)"
-        check_choice(self.covariance_type, name, ("auto", "full", "VVV", "diag", "VVI"))
 
     def _types(self, n: int, d: int, given: Start | None, errors: bool) -> tuple[str, ...]:
         if not self._searches:
@@ -365,9 +339,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
         )
 
     def _publish_parameters(self) -> None:
-        """Publish parameters in the units of the data, in float64, since squares may overflow
-        float32.
-        """
+        """Publish parameters in the units of the data, in float64, as float32 may overflow."""
         state, component = self._state, self._component
         self.covariance_type_ = component.covariance_type
         self.weights_ = state.weights
@@ -383,69 +355,44 @@ class GaussianMixture(AutomaticMixture, Mixture):
         for name in component.given.frozen:
             setattr(self, f"{name}_", getattr(component.given, name))
 
+    @documented
     def predict_proba(
         self, X: Array, *, n_clusters: int | None = None, measurement_error: ArrayLike | None = None
     ) -> Any:
-        """Posterior probabilities of new objects; missing values (NaN) are integrated out.
+        """Posterior probabilities of new objects; missing values (NaN) are integrated out, and so
+        is ``measurement_error`` (n_new, p) or (n_new, p, p), as in ``fit``.
 
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_new, p)
-        n_clusters : int, optional
-            Memberships at another level, a number in ``levels_``.
-        measurement_error : array of shape (n_new, p) or (n_new, p, p), optional
-            Known variances or covariances of the measurement error of every object, as in ``fit``.
-
-        Returns
-        -------
-        memberships : array of shape (n_new, n_clusters)
-        """
+        %(new_objects)s"""
         self._check_fitted()
         checked = self._read(X, reset=False)
         U = self._posterior(checked, 0, measurement_error)
         return self._new_at(U, n_clusters, X, measurement_error=measurement_error)
 
     def score_samples(self, X: Array, *, measurement_error: ArrayLike | None = None) -> Any:
-        """Log density at every object; of its observed features if some are missing.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n, p)
-        measurement_error : array of shape (n, p) or (n, p, p), optional
-            Known variances or covariances of the measurement error of every object; the density
-            includes these errors.
-
-        Returns
-        -------
-        log_density : array of shape (n,)
-        """
+        """Log density (n,) of every row of ``X`` (n, p), or of its observed values. It includes
+        ``measurement_error`` (n, p) or (n, p, p), known variances or covariances of the errors."""
         self._check_fitted()
         return self._posterior(self._read(X, reset=False), 1, measurement_error)
 
     def _posterior(self, X: Array, which: int, measurement_error: ArrayLike | None = None) -> Any:
-        errors = self._errors_of(X, measurement_error)
-        columns = () if errors is None else (errors,)
+        columns: tuple[np.ndarray, ...] = ()
+        if measurement_error is not None:
+            if self._state.noise is not None:
+                raise ValueError(
+                    "measurement_error cannot be combined with noise_cluster: leave it out"
+                )
+            errors = check_errors(measurement_error, X, self.n_features_in_)
+            if self._constant is not None:
+                errors = errors[:, self._constant.varying][:, :, self._constant.varying]
+            columns = (errors,)
 
         def of(component: Gaussian, state: State) -> Any:
-            component = replace(component, errors=errors is not None)
+            component = replace(component, errors=bool(columns))
             return posterior(X, component, state, which, *columns)
 
         if which or not self._members:
             return of(self._component, self._state)
         return averaged(self._members, [of(m.component, m.state) for m in self._members])
-
-    def _errors_of(self, X: Array, measurement_error: ArrayLike | None) -> np.ndarray | None:
-        """Error covariances (n, p, p) of new objects."""
-        if measurement_error is None:
-            return None
-        if self._state.noise is not None:
-            raise ValueError(
-                "measurement_error cannot be combined with noise_cluster: leave it out"
-            )
-        errors = check_errors(measurement_error, X, self.n_features_in_)
-        if self._constant is None:
-            return errors
-        return errors[:, self._constant.varying][:, :, self._constant.varying]
 
     def _drawn(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         drawn = self._component.draw(self._state, labels, rng)
@@ -474,10 +421,8 @@ def averaged(members: tuple[Member, ...], parts: list[Any]) -> Any:
 
 def mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Matrix (k, k') that maps memberships ``U`` (n, k) to the clusters of ``reference`` (n, k').
-
     Equal numbers of clusters are matched one to one; otherwise the mass of a cluster is divided in
-    proportion to its overlap with each reference cluster.
-    """
+    proportion to its overlap with each reference cluster."""
     together = U.T.astype(np.float64) @ reference
     if U.shape[1] == reference.shape[1]:
         order = linear_sum_assignment(-together)[1]
@@ -488,10 +433,8 @@ def mapping(U: np.ndarray, reference: np.ndarray) -> np.ndarray:
 def average_over(
     data: Objects, fits: list[Fit], best: Fit, plan: Plan
 ) -> tuple[tuple[Member, ...], Any]:
-    """Mixtures with weights ``exp(-BIC / 2)``, and the averaged memberships (n, k).
-
-    Thin components of few objects lower a weight, as in the choice of one mixture.
-    """
+    """Mixtures with weights ``exp(-BIC / 2)``, and the averaged memberships (n, k). Thin components
+    of few objects lower a weight, as in the choice of one mixture."""
     counted = [fit for fit in fits if np.isfinite(fit.candidate.bic)] or [best]
     values = np.array([fit.candidate.bic + fit.doubt() for fit in counted])
     weights = np.nan_to_num(np.exp(0.5 * (np.nanmin([*values, np.inf]) - values)), nan=1.0)
@@ -506,3 +449,51 @@ def average_over(
         members.append(Member(float(weights[i]), component, fit.run.state, columns))
         parts.append(U)
     return tuple(members), averaged(tuple(members), parts)
+
+
+def read_start(init: Any) -> Start | None:
+    """The start given by the user, or None; frozen parameters must have values."""
+    if init is None:
+        return None
+    if not isinstance(init, (Start, Mapping)):
+        raise TypeError(
+            "init must be Start(weights=, means=, covariances=, frozen=) or a dict of these, got "
+            f"{init!r}"
+        )
+    given = Start(**init) if isinstance(init, Mapping) else init
+    names = ("weights", "means", "covariances")
+    if not isinstance(given.frozen, (tuple, list, set, frozenset)) or any(
+        not isinstance(name, str) or name not in names for name in given.frozen
+    ):
+        raise ValueError(
+            f"init.frozen must be a tuple of names out of {', '.join(map(repr, names))}, got "
+            f"{given.frozen!r}"
+        )
+    for name in given.frozen:
+        if getattr(given, name) is None:
+            raise ValueError(
+                f"init.frozen={given.frozen!r} needs init.{name}: give the {name} to keep"
+            )
+    return None if all(value is None for value in given[:3]) else given
+
+
+def check_start(given: Start, covariance_type: str, k: int, d: int, *, noise: bool) -> Start:
+    """Starting values as finite arrays of the right shapes; weights sum to one."""
+    forms: dict[str, tuple[int, ...]] = {"tied": (d, d), "diag": (k, d), "spherical": (k,)}
+    shapes = (k + noise,), (k, d), forms.get(covariance_type, (k, d, d))
+    weights, means, covariances = (
+        None if value is None else check_array(value, f"init.{name}", shape)
+        for name, value, shape in zip(Start._fields, given, shapes, strict=False)
+    )
+    if weights is not None:
+        if weights.min() < 0 or weights.sum() <= 0:
+            raise ValueError(f"init.weights must be nonnegative with a positive sum, got {weights}")
+        weights = weights / weights.sum()
+    if covariances is not None:
+        if covariance_type not in ("diag", "spherical"):
+            covariances = positive_definite(covariances, "init.covariances")
+        elif covariances.min() <= 0:
+            raise ValueError(
+                f"init.covariances must be positive, got {covariances.min():g}: give variances"
+            )
+    return Start(weights, means, covariances, tuple(given.frozen))

@@ -63,22 +63,14 @@ class MixedMixture(AutomaticMixture, Mixture):
     columns_ : dict
         Kind of every column.
     %(search)s
-    log_likelihood_ : float
-        Log-likelihood of the fitted objects.
-    objective_ : float
-        Log-likelihood plus log prior; ``history_`` has it at every step.
+    log_likelihood_, objective_ : float
+        Log-likelihood; the objective adds the log prior. ``history_`` has it at every step.
     %(ended)s
-
-    See Also
-    --------
-    GaussianMixture : For normal columns that are correlated within clusters.
-    DirichletProcessMixture : Infers the number of clusters.
 
     References
     ----------
-    .. [1] J. K. Vermunt and J. Magidson, Latent class cluster analysis, in Applied Latent Class
-       Analysis, Cambridge University Press, 2002.
-    .. [2] J. K. Vermunt and J. Magidson, Technical Guide for Latent GOLD 4.0, 2005.
+    .. [1] Vermunt and Magidson, Latent class cluster analysis, Applied Latent Class Analysis, 2002.
+    .. [2] Vermunt and Magidson, Technical Guide for Latent GOLD 4.0, 2005.
 
     Examples
     --------
@@ -98,10 +90,7 @@ class MixedMixture(AutomaticMixture, Mixture):
     _columns: list[Column]
     _constant: dict[int, float]  # values of the numeric columns that do not vary
 
-    @property
-    def unit_free(self) -> bool:
-        """Whether the answer does not depend on the units of the features."""
-        return True
+    unit_free = True
 
     def __init__(
         self,
@@ -156,9 +145,7 @@ class MixedMixture(AutomaticMixture, Mixture):
 
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
         """Numeric columns for the structure test, unless categories already separate the clusters.
-
-        Categories always have gaps, so valleys of density prove nothing there.
-        """
+        Categories always have gaps, so valleys of density prove nothing there."""
         codes = to_numpy(self._read(evidence, reset=False))
         if separated_by_categories(codes, self._columns, to_numpy(self.labels_)):
             return None, ""
@@ -230,11 +217,8 @@ class MixedMixture(AutomaticMixture, Mixture):
 def separated_by_categories(
     codes: np.ndarray, columns: Sequence[Column], labels: np.ndarray
 ) -> bool:
-    """Whether a naive Bayes rule on the categories recovers most of the labels.
-
-    It must avoid half of the errors made by always naming the largest cluster (Goodman and
-    Kruskal's lambda; the half is a guess).
-    """
+    """Whether a naive Bayes rule on the categories recovers most of the labels. It must avoid half
+    of the errors made by always naming the largest cluster (Goodman and Kruskal's lambda)."""
     k = int(labels.max()) + 1
     sizes = np.bincount(labels, minlength=k)
     scores = np.log(np.maximum(sizes, 1e-9))[None].repeat(len(labels), axis=0)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 from ..array.arrays import as_dense, asarray_like, namespace, native, to_numpy
 from ..array.docs import documented
 from ..array.types import Array, RandomState, Similarity
-from ..array.validation import as_generator, check_choice, check_number
+from ..array.validation import as_generator, check_choice
 from ..array.warn import warn
 from ..data.constraints import Known, largest_first, match_columns, matching, reordered
 from ..engine import loop
@@ -53,11 +53,9 @@ class SpectralClustering(AutomaticSimilarity, SimilarityClusterer):
         How the embedding is turned into clusters; ``None`` uses that of the method. An estimator
         with ``fit`` and ``predict_proba``, such as a Gaussian mixture, provides the memberships.
     n_init : int
-        Number of starts of k-means (a random row, then rows most orthogonal to those chosen); the
-        best is kept.
+        Number of starts of k-means; the best is kept.
     max_iter, tol : int, float
-        Largest number of k-means steps, and the relative decrease of the distortion at which it
-        stops.
+        Largest number of k-means steps, and the relative decrease of the distortion to stop at.
     random_state : int, Generator, RandomState or None
 
     Attributes
@@ -92,8 +90,7 @@ class SpectralClustering(AutomaticSimilarity, SimilarityClusterer):
     ----------
     Shi and Malik (2000). Normalized cuts and image segmentation. IEEE TPAMI 22(8).
     Ng, Jordan and Weiss (2001). On spectral clustering. NIPS 14.
-    Bach and Jordan (2006). Learning spectral clustering, with application to speech separation.
-    JMLR 7.
+    Bach and Jordan (2006). Learning spectral clustering. JMLR 7.
 
     Examples
     --------
@@ -156,8 +153,7 @@ class SpectralClustering(AutomaticSimilarity, SimilarityClusterer):
         return evidence
 
     def _check_parameters(self) -> None:
-        self._check_loop_parameters()
-        check_number(self.n_clusters, "n_clusters", low=1, integer=True)
+        super()._check_parameters()
         check_choice(self.method, "method", ("normalized-cut", "ng-jordan-weiss", "bach-jordan"))
         if self.rounding is not None and not hasattr(self.rounding, "predict_proba"):
             name = "rounding (or None, or an estimator with predict_proba)"
@@ -229,7 +225,6 @@ class SpectralClustering(AutomaticSimilarity, SimilarityClusterer):
         return max(1, self.eigenvalues_.shape[0] - 1)
 
     def _warn_if_arbitrary(self, spectrum: Spectrum) -> None:
-        """Warn if the eigenvectors do not determine n_clusters clusters."""
         n, k = spectrum.vectors.shape
         if not 1 < k < n:
             return

@@ -11,13 +11,12 @@ from ..array.docs import documented
 from ..array.rows import Rows, has_missing
 from ..array.types import RandomState
 from ..array.validation import check_choice, check_number
-from ..components.gaussian import Measured
-from ..components.kernel import matrices
+from ..components import gaussian as families
+from ..components.gaussian import Measured, matrices
 from ..components.student import Student
 from ..engine.component import Component
 from ..engine.mixture import Mixture
 from ..engine.search import Objects, Plan
-from ..numerics import families
 from ..numerics.distances import measure
 from ..numerics.seeding import feature_sample
 from ..selection.automatic import AutomaticMixture
@@ -66,14 +65,9 @@ class StudentMixture(AutomaticMixture, Mixture):
     %(log_likelihood)s
     %(ended)s
 
-    See Also
-    --------
-    GaussianMixture : Clusters without heavy tails.
-
     References
     ----------
-    .. [1] D. Peel and G. J. McLachlan, Robust mixture modelling using the t distribution,
-       Statistics and Computing 10, 2000.
+    .. [1] Peel and McLachlan, Robust mixture modelling, Statistics and Computing 10, 2000.
 
     Examples
     --------
@@ -111,7 +105,7 @@ class StudentMixture(AutomaticMixture, Mixture):
 
     @property
     def unit_free(self) -> bool:
-        """Whether units of features do not matter (they do with common axes or spheres)."""
+        """Whether the units of features do not matter to this covariance family."""
         return families.is_unit_free(self.covariance_type)
 
     def _check_parameters(self) -> None:

@@ -49,7 +49,7 @@ cdef void covariances(
 
 
 def fitted(letters, turns, Py_ssize_t d, scatter, mass, previous, double floor, Py_ssize_t n_steps):
-    """Covariances (k, p, w) of a family from scatter (k, p, w); see ``numerics.families``."""
+    """Covariances (k, p, w) of a family from scatter (k, p, w); see ``components.gaussian``."""
     cdef const double[:, :, ::1] W = np.ascontiguousarray(scatter, dtype=np.float64)
     cdef const double[:, :, ::1] before = np.ascontiguousarray(previous, dtype=np.float64)
     cdef const double[::1] masses = np.ascontiguousarray(mass, dtype=np.float64)

@@ -1,6 +1,6 @@
 """Small Gaussian mixtures as members of an ensemble: the loops of ``models.consensus``.
 
-Coefficients (k, q) of z(y) = (1, y, y_a y_b) describe the components; see ``models.consensus.em``.
+Coefficients (k, q) of z(y) = (1, y, y_a y_b) describe the components; see ``models.consensus.mixtures``.
 """
 
 import numpy as np

@@ -13,7 +13,7 @@ from libc.stdint cimport uint32_t, uint64_t
 cdef double WHOLE = 6755399441055744.0  # 3 2^51; adding it rounds to a whole number
 cdef uint64_t MANTISSA = 0xFFFFFFFFFFFFF  # mask of the mantissa of float64
 cdef uint64_t ROOT = 0x3FE6A09E667F3BCD  # bits of the root of 1/2, where mantissas start
-cdef uint64_t MOVE = 0x3FF0000000000000 - 0x3FE6A09E667F3BCD  # difference to the bits of one
+cdef uint64_t MOVE = 0x3FF0000000000000 - 0x3FE6A09E667F3BCD  # bits of 1 less those of sqrt(1/2)
 cdef uint64_t COUNTING = 0x4330000000000000  # bits of 2^52; its last bit is worth one
 
 # The same for float32.

@@ -219,7 +219,7 @@ cdef void _panel(
 
 
 cdef void _count(Rows rows, Py_ssize_t i, double[::1] t) noexcept nogil:
-    """Add the pairs of a row with itself and with later rows, whose product is ``b``, to t."""
+    """Add to t the pairs of row i with itself and, from their product ``b``, with later rows."""
     cdef Py_ssize_t run, c
     cdef double* v = &rows.V[i, 0]
     for run in range(rows.runs):

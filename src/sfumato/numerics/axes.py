@@ -7,12 +7,8 @@
 
 Whitening alone shrinks the directions in which clusters are separated. The scatter W of differences
 between near neighbours is mostly scatter within clusters, so A = W^(-1/2) reverses this; neighbours
-are found again in the new coordinates for a few rounds (Art, Gnanadesikan and Kettenring 1982). The
-axes of y are those of this scatter. If there are no more features than axes, y and r are invariant
-under invertible linear maps of the features, except for signs.
+are found again in the new coordinates for a few rounds (Art, Gnanadesikan and Kettenring 1982).
 """
-
-from __future__ import annotations
 
 from math import isqrt
 from typing import Any, NamedTuple
@@ -38,8 +34,7 @@ MOST_FEATURES = 1000  # largest number of features for objects with missing valu
 
 class Axes(NamedTuple):
     """Coordinates: ``shift`` (p,), or None for sparse features; ``projection`` (p, q) with
-    ``offset`` (q,); ``near`` (q, q); ``background``, the Gaussian that fills in missing values, if
-    any.
+    ``offset`` (q,); ``near`` (q, q); and the Gaussian that fills in missing values, if any.
     """
 
     shift: np.ndarray | None
@@ -83,10 +78,8 @@ def by_radius(Y: np.ndarray) -> np.ndarray:
 
 
 def fit_axes(X: Any, n_axes: int, weights: Weights = None) -> Axes:
-    """Axes of a sample ``X`` (s, p) of objects, dense or sparse.
-
-    Means and covariances use the weights; principal axes of sparse objects and near neighbours do
-    not. With at most sqrt(s)/2 axes, each of sqrt(s) components has two objects for every axis.
+    """Axes of a sample ``X`` (s, p) of objects, dense or sparse. With at most sqrt(s)/2 axes, each
+    of sqrt(s) components has two objects for every axis.
     """
     n_axes = min(n_axes, max(2, isqrt(X.shape[0]) // 2))
     if sp.issparse(X):
@@ -185,10 +178,8 @@ def _sparse_directions(X: np.ndarray, n_axes: int) -> np.ndarray:
     if p <= n_axes or n <= 2:
         return np.eye(p)[:, : max(1, min(n_axes, p))]
     mean = np.asarray(X.mean(axis=0)).reshape(-1)
-    products = {
-        "matvec": lambda v: X @ v.ravel() - mean @ v.ravel(),
-        "rmatvec": lambda v: X.T @ v.ravel() - mean * v.sum(),
-    }
+    products: Any = {"matvec": lambda v: X @ v.ravel() - mean @ v.ravel()}
+    products["rmatvec"] = lambda v: X.T @ v.ravel() - mean * v.sum()
     return _singular(LinearOperator((n, p), dtype=np.float64, **products), n_axes)
 
 
@@ -203,8 +194,8 @@ def _whitening(scores: np.ndarray) -> np.ndarray:
 
 
 def _near(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Axes (q, q) of the scatter of differences between near neighbours (five each, for 600
-    objects), and A (q, q) that makes this scatter round in the coordinates Y A.
+    """Axes (q, q) of the scatter of differences between near neighbours, and A (q, q) that makes it
+    round in the coordinates Y A.
     """
     n, d = Y.shape
     A = turn = np.eye(d)

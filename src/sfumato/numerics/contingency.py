@@ -1,6 +1,4 @@
-"""Tables of (soft) counts: their probability (distributions integrated out), information."""
-
-from __future__ import annotations
+"""Probability and information of tables of (soft) counts."""
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -21,11 +19,9 @@ def mutual_information(r: np.ndarray) -> float:
 
 
 def distortion(r: np.ndarray, distributions: np.ndarray, entropy: float) -> float:
-    """Expected Kullback-Leibler divergence, per unit of weight, between the class distributions of
-    objects and those of their clusters: sum_x w_x sum_j u_j(x) KL(q(x) | psi_j) / sum_x w_x.
-
-    ``r`` (k, classes) are the soft counts sum_x w_x u_j(x) q_i(x), and ``entropy`` is sum_x w_x
-    H(q(x)), which is 0 for labels.
+    """Expected Kullback-Leibler divergence between the class distributions of objects and those of
+    their clusters, sum_x w_x sum_j u_j(x) KL(q(x) | psi_j) / sum_x w_x, from the soft counts ``r``
+    (k, classes) and the entropy sum_x w_x H(q(x)).
     """
     explained = float(xlogy(r, np.maximum(distributions, np.finfo(np.float64).tiny)).sum())
     return max(0.0, -(explained + entropy) / float(r.sum()))

@@ -4,10 +4,8 @@ Models of features use centred, scaled coordinates, whitened if the model allows
 
     inner = ((x - shift) * scale) @ mix          mix = identity where it is None
 
-``shift`` is rounded to the dtype of the data, so that differences are exact for large offsets, and
-scaled data have variance one. Inner coordinates therefore do not depend on offsets and units. In
-these coordinates, quadratic forms are written as linear ones: distances and weighted moments are
-matrix products.
+``shift`` is rounded to the dtype of the data, so that differences are exact for large offsets. In
+these coordinates, quadratic forms are linear: distances and weighted moments are matrix products.
 
     (x - c)' P (x - c)  =  coefficients(c, P) . z(x),
             sum_i a_ij z(x_i)  =  the moments of cluster j
@@ -16,9 +14,9 @@ matrix products.
     z(x) = (1, x, x * x)                   kind "diag", P a vector
     z(x) = (1, x, x_a x_b for a <= b)      kind "full", P a symmetric matrix
 
-Objects are columns here, so that sums over clusters run along contiguous memory: ``z`` of d x b is
-q x b. The expansion loses digits if |x|^2 is much larger than the distance, so the data must be
-centred, and float32 is replaced by float64 if that is not enough.
+Objects are columns here (``z`` of d x b is q x b), so that sums over clusters run along contiguous
+memory. The expansion loses digits if |x|^2 is much larger than the distance: data must be centred,
+and float32 is replaced by float64 if that is not enough.
 """
 
 from __future__ import annotations
@@ -37,10 +35,8 @@ RIDGE = 1e-9  # relative to a feature's variance, against features that are comb
 
 
 class Coordinates(NamedTuple):
-    """An invertible affine map of the features.
-
-    ``variances`` (d,) are the variances of inner features before mixing, ``thinnest`` the smallest
-    one found in any direction.
+    """An invertible affine map of the features, with the ``variances`` (d,) of inner features
+    before mixing and the ``thinnest`` one in any direction.
     """
 
     shift: np.ndarray
@@ -51,10 +47,8 @@ class Coordinates(NamedTuple):
     keeps_sparse: bool = False
 
     def inner(self, X: Any) -> Any:
-        """Rows of ``X`` in inner coordinates; float dtypes are kept, others become float64.
-
-        A sparse block stays sparse with ``keeps_sparse``; a shift that happens to be zero is not
-        enough.
+        """Rows of ``X`` in inner coordinates, in their float dtype, or float64; sparse with
+        ``keeps_sparse``.
         """
         if sp.issparse(X):
             X = X if X.dtype.kind == "f" else X.astype(np.float64)
@@ -114,8 +108,7 @@ class _Sums(NamedTuple):
 
 def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) -> Coordinates:
     """Coordinates in which data are centred, with variance one for each feature (or on average),
-    and uncorrelated if ``mix``. ``rows`` hold features and weights; missing values (NaN) are
-    ignored.
+    and uncorrelated if ``mix``. Missing values (NaN) are ignored.
     """
     d = rows.shape[1]
     total = rows.shape[0] if rows.columns[0] is None else float(rows.columns[0].sum())
@@ -125,15 +118,9 @@ def measure(rows: Rows, *, per_feature: bool, mix: bool, centre: bool = True) ->
     mean = np.where(low == high, low, mean)  # exactly, so that no difference is magnified
     shift = np.asarray(mean, dtype=_dtype(rows)).astype(np.float64) if centre else np.zeros(d)
     reach = np.nan_to_num(np.maximum(np.abs(low - shift), np.abs(high - shift)))
-    if reach.max(initial=0.0) > 1e150:
-        raise ValueError(
-            f"X has values as large as {reach.max():.0e}, whose squares overflow: change units, "
-            f"e.g. X / {reach.max():.0e}"
-        )
     # A constant feature differs from its mean only by rounding, which must not be magnified.
     reach = np.where(reach <= 4.0 * np.finfo(_dtype(rows)).eps * np.abs(shift), 0.0, reach)
     reach = reach if per_feature else np.full(d, reach.max(initial=0.0))
-    _refuse_subnormal(reach, _dtype(rows))
     # A constant feature has no unit. It gets its own size or the largest unit of the others, so
     # that factors between features stay finite. If all are constant, those at zero get the largest
     # size.
@@ -172,17 +159,6 @@ def _finish(
     return Coordinates(middle.shift, scale, matrix, variances, thinnest, middle.keeps_sparse)
 
 
-def _refuse_subnormal(reach: np.ndarray, dtype: Any) -> None:
-    """Refuse features that vary, but too little to be scaled."""
-    small = np.flatnonzero((reach > 0) & (reach < 1e3 * float(np.finfo(dtype).tiny)))
-    if small.size:
-        power = 1000 if dtype == np.float64 else 100
-        raise ValueError(
-            f"X varies by no more than {reach[small[0]]:.0e} in feature {small[0]}, too small to "
-            f"scale by: change units, e.g. np.ldexp(X, {power}), or drop that feature"
-        )
-
-
 def _power_of_two(size: np.ndarray) -> np.ndarray:
     """Powers of two that scale ``size`` into [1/2, 1); one for zero."""
     size = np.where(size > 0, size, 0.75)
@@ -194,10 +170,7 @@ def _dtype(rows: Rows) -> Any:
 
 
 def _moment(X: Any, weights: Weights, total: float, power: int, mix: bool = False) -> _Sums:
-    """Weights of the observed values of every feature, and sums of the values, squares or products.
-
-    Weights sum to one over the data, so that sums cannot overflow.
-    """
+    """Shares of the observed values of every feature; means of values, squares or products."""
     X = X.astype(np.float64) if sp.issparse(X) else to_numpy(X).astype(np.float64, copy=False)
     w = np.full(X.shape[0], 1.0 / total) if weights is None else to_numpy(weights) / total
     if sp.issparse(X):
@@ -292,11 +265,9 @@ def softmax_columns(logits: Array) -> tuple[Any, Any]:
     return logits, total
 
 
-def weighted_columns(
-    logits: Array, weights: Weights, given: np.ndarray | None = None
-) -> tuple[Any, Any]:
-    """``softmax_columns`` times weights (b,); with ``given`` memberships (b, k), these as columns,
-    and zeros (b,).
+def weighted_columns(logits: Array, weights: Weights, given: Weights = None) -> tuple[Any, Any]:
+    """``softmax_columns`` times weights (b,); or ``given`` memberships (b, k) as columns, and
+    zeros.
     """
     R, level = softmax_columns(logits) if given is None else (given.T, np.zeros(len(given)))
     return (R, level) if weights is None else (R * weights, level * weights)
@@ -324,11 +295,8 @@ def fused_sums(
     fuzzifier: float | None = None,
     floor: float = 0.0,
 ) -> tuple[np.ndarray, float] | None:
-    """Weighted sums of z(x) and of the costs from one kernel, native or CUDA.
-
-    None if there is no such kernel, or if all densities of an object vanish. Without a
-    ``fuzzifier``, the sums are those of mixtures. ``Z`` holds z(x) or, for "full" mixtures, x
-    alone.
+    """Weighted sums of z(x) and of the costs from one native or CUDA kernel; of a mixture without a
+    ``fuzzifier``. None if there is no such kernel, or if all densities of an object vanish.
     """
     if isinstance(Z, np.ndarray):
         if fuzzifier is None:
@@ -375,10 +343,8 @@ def from_cholesky_coordinates(numbers: np.ndarray, d: int) -> np.ndarray:
 
 
 def largest_first(sizes: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Clusters (k,) in order of ``sizes``, largest first.
-
-    Equal sizes are sorted by ``keys`` (k, d), such as centers. Values that agree to six digits
-    count as equal, so that neither rounding nor the order of the objects decides.
+    """Clusters (k,) in order of ``sizes``, largest first, and then of ``keys`` (k, d), such as
+    centers; values that agree to six digits count as equal.
     """
     sizes = np.round(sizes / max(float(sizes.max()), np.finfo(float).tiny), 6)
     keys = np.round(keys / max(float(np.abs(keys).max(initial=0.0)), np.finfo(float).tiny), 6)

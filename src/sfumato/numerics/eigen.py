@@ -3,25 +3,20 @@
     A = D^-1/2 W D^-1/2,  d = W 1,    A E = E diag(lambda),    E'E = I,
             lambda_1 >= ... >= lambda_k
 
-by a block Krylov space with Rayleigh-Ritz, then Chebyshev filters. Every pass over W serves a whole
-block of vectors; a fixed start makes the answer reproducible. Random walks on one- or
-two-dimensional graphs mix slowly, but such graphs have sparse triangular factors, so the Krylov
-space of an inverse is used.
+by a block Krylov space with Rayleigh-Ritz, then Chebyshev filters, from a fixed start. Random walks
+on one- or two-dimensional graphs mix slowly, but such graphs have sparse triangular factors, so the
+Krylov space of an inverse is used.
 
 From the rows z_i of an embedding to clusters with centers c_r, by weighted k-means:
 
     distortion   sum_i w_i min_r |z_i - c_r|^2
     memberships  u_ir ~ (1 + |z_i - c_r|^2 / t)^(-(1 + q) / 2),    q = k - 1,
 
-the posterior of k spherical Cauchy densities (Student's t with one degree of freedom) of equal
-weight, with the maximum-likelihood scale t: embedded clusters are compact cores with thin bridges,
-for which Gaussian tails are too short. The largest membership belongs to the nearest center.
-Centers and scale are computed on the host. With z_i = e_i / sqrt(d_i) and w_i = d_i the distortion
-is the spectral cost J = 1/2 |E E' - Pi|^2 of Bach and Jordan (2006), where Pi is the projection
-onto the sqrt(d)-weighted cluster indicators.
+the posterior of k spherical Cauchy densities of equal weight, with the maximum-likelihood scale t:
+embedded clusters are compact cores with thin bridges, for which Gaussian tails are too short. With
+z_i = e_i / sqrt(d_i) and w_i = d_i the distortion is the spectral cost J = 1/2 |E E' - Pi|^2 of
+Bach and Jordan (2006), where Pi is the projection onto the sqrt(d)-weighted cluster indicators.
 """
-
-from __future__ import annotations
 
 import threading
 from collections.abc import Callable
@@ -61,12 +56,12 @@ class Spectrum(NamedTuple):
 def leading_eigenvectors(
     A: Any, k: int, *, tol: float | None = None, max_products: int = 4000, start: Any = None
 ) -> Spectrum:
-    """Eigenvectors of the ``k`` largest eigenvalues of any symmetric operator.
+    """Eigenvectors of the ``k`` largest eigenvalues of a symmetric operator with a norm of about
+    one.
 
-    Vectors have length one, and their largest entry is positive. ``A`` has a norm of about one,
-    since ``tol``, the largest residual |A v - lambda v|, is absolute: 1e-8 by default (float32:
-    2e-5). ``max_products`` limits the passes over A. ``start`` (n, p) are p > k independent columns
-    close to the eigenvectors, used instead of the Krylov space.
+    They have length one, and their largest entry is positive. ``tol`` is the largest residual |A v
+    - lambda v|, 1e-8 by default (float32: 2e-5). ``start`` (n, p) are p > k independent columns
+    close to them, used instead of the Krylov space.
     """
     n, dtype = A.shape[0], dtype_of(A)
     tol = (2e-5 if dtype == np.float32 else 1e-8) if tol is None else tol
@@ -99,9 +94,8 @@ def _depth(p: int, n: int, sparse: bool) -> int:
 def _converge(
     A: Any, k: int, dtype: Any, tol: float, max_products: int, start: Any
 ) -> tuple[Any, Any, Any]:
-    """Ritz values, vectors and residuals, from alternating filters and Rayleigh-Ritz steps.
-
-    Residuals are None if there is no gap to converge, so that LAPACK is cheaper.
+    """Ritz values, vectors and residuals, from alternating filters and Rayleigh-Ritz steps; no
+    residuals if LAPACK is cheaper.
     """
     n, p, depth = A.shape[0], k + EXTRA, 1
     # LAPACK takes 4 n^3 / 3 operations, half of them with vectors, which take three times as long.
@@ -148,9 +142,8 @@ def _largest(A: Any) -> float:
 
 
 def _narrow(A: Any) -> bool:
-    """Whether neighbours are as close as on a one- or two-dimensional graph.
-
-    Triangular factors then cost less than a hundred products; their size is not known in advance.
+    """Whether neighbours are as close as on a one- or two-dimensional graph, so that triangular
+    factors cost less than a hundred products.
     """
     n = A.shape[0]
     rows = np.repeat(np.arange(n, dtype=A.indices.dtype), np.diff(A.indptr))
@@ -167,7 +160,7 @@ def _inverted(A: Any, k: int, largest: float, tol: float) -> Any:
     X = np.linalg.qr(np.random.default_rng(0).standard_normal((n, k + 2)))[0]
     for _ in range(2):
         values, X, residuals, _ = _rayleigh_ritz(inverse, X, min(5, n // (2 * k + 4)))
-        # Another product with the inverse gives A this residual.
+        # The residuals that A will have after the last product with the inverse.
         if (residuals[: k + 1] <= 0.1 * tol * values[: k + 1] ** 2).all():
             break
     return factors.solve(X).astype(A.dtype)
@@ -259,10 +252,8 @@ def _canonical(V: Any) -> Any:
 
 
 def waited(function: Callable[..., T], *arguments: Any) -> T:
-    """``function(*arguments)``, run in a separate thread so that Ctrl-C takes effect at once.
-
-    The call continues in its thread until it ends. The function must release the GIL, as NumPy's
-    linear algebra does.
+    """``function(*arguments)``, run in a separate thread so that Ctrl-C takes effect at once. The
+    call goes on in its thread; it must release the GIL, as NumPy's linear algebra does.
     """
     if threading.current_thread() is not threading.main_thread():
         return function(*arguments)

@@ -1,27 +1,22 @@
 """Evidence accumulation without an n x n matrix: the table of labels and its products.
 
 For m partitions, h_b(i) is the label that partition b gave to object i, and w_b the weight of b.
-With the one-hot matrix H of all labels, one column per cluster, and s_i = (sum of w_b over the
-partitions that saw i)^(-1/2):
+With the one-hot matrix H of all labels, one column per cluster (and one of weight zero for unseen
+objects), and s_i = (sum of w_b over the partitions that saw i)^(-1/2):
 
     C = diag(s) H diag(w) H' diag(s)
             coverage-scaled co-association: unit diagonal, exact without missing labels
 
-Every partition has one more column than clusters, for unseen objects; its weight is zero. Products
-go through the labels one by one, in blocks of rows on every core.
-
-The published consensus model on the raw observations, by sweeps over this table:
-
-O_b are the objects that partition b saw; x_ij^b says whether it put i and j together:
+The published consensus model on the raw observations, by sweeps over this table: O_b are the
+objects that partition b saw; x_ij^b says whether it put i and j together:
 
     f(U) = sum_b w_b  sum_{i != j in O_b} (x_ij^b - u_i'u_j)^2
             rows u_i on the simplex
          = const - 2 sum_b w_b (|H_b'U|^2 - sum_{O_b} |u_i|^2) + sum_b w_b (|U_b'U_b|^2 - sum_{O_b}
          |u_i|^4)
 
-A pair counts as often as it was seen, so pairs that no partition saw together drop out. An object
-of weight v counts as v copies: sums over objects are weighted, and v min(v, 1) of its v^2 pairs
-with itself are left out.
+A pair counts as often as it was seen. An object of weight v counts as v copies: v min(v, 1) of its
+v^2 pairs with itself are left out.
 """
 
 from __future__ import annotations
@@ -52,16 +47,15 @@ class Table(NamedTuple):
     """Labels of n objects in m partitions.
 
     ``codes`` (n, m) use the smallest integer dtype; ``offsets`` (m + 1,) are the first columns of
-    each partition; ``column_weight`` (columns,) is 0 in the columns of unseen objects; ``coverage``
-    (n,) is the weight of the partitions that saw each object; ``mass`` (n,) are the weights of the
-    objects (None if all are one): a mass of v counts as v copies.
+    each partition; ``column_weight`` (columns,) is 0 for unseen objects; ``coverage`` (n,) is the
+    weight of the partitions that saw each object; a ``mass`` (n,) of v counts as v copies.
     """
 
     codes: np.ndarray
     offsets: np.ndarray
     column_weight: np.ndarray
     coverage: np.ndarray
-    mass: np.ndarray | None = None
+    mass: Weights = None
 
     @property
     def weights(self) -> np.ndarray:
@@ -117,9 +111,7 @@ class Table(NamedTuple):
         return found._replace(mass=self.mass)
 
 
-def encode(
-    labels: np.ndarray, weights: np.ndarray | None = None, sizes: np.ndarray | None = None
-) -> Table:
+def encode(labels: np.ndarray, weights: Weights = None, sizes: np.ndarray | None = None) -> Table:
     """Table of labels (n, m), -1 for unseen; ``sizes`` are the numbers of clusters per column."""
     sizes = np.asarray(labels.max(axis=0) + 1 if sizes is None else sizes, dtype=np.int64)
     weights = np.ones(len(sizes)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -270,11 +262,10 @@ def spectrum(
 ) -> tuple[Spectrum, np.ndarray]:
     """Leading eigenpairs of D^-1/2 C0 D^-1/2, and D^-1/2.
 
-    C0 is C without its diagonal, plus (``regularization`` + SMALLEST_REGULARIZATION) / n: that an
-    object is together with itself is no evidence, and would turn every isolated object into a
-    cluster. If there are more than k groups that no partition joins, the vectors indicate the k
-    largest. ``start`` (n, k) are vectors close to the solution. With weights v of the objects, the
-    matrix is V^1/2 D^-1/2 C0 D^-1/2 V^1/2, and n is their sum.
+    C0 is C without its diagonal (which would turn every isolated object into a cluster), plus
+    (``regularization`` + SMALLEST_REGULARIZATION) / n. If there are more than k groups that no
+    partition joins, the vectors indicate the k largest. ``start`` (n, k) are vectors close to the
+    solution. With weights v, the matrix is V^1/2 D^-1/2 C0 D^-1/2 V^1/2, and n is their sum.
     """
     n, n_columns = table.codes.shape[0], int(table.offsets[-1])
     degree, together = degrees(table), regularization + SMALLEST_REGULARIZATION
@@ -327,10 +318,9 @@ def degrees(table: Table) -> np.ndarray:
 def regularization(table: Table, plain: Spectrum) -> float:
     """Similarity to add for every object: a small share of the mean degree, times 1 - l.
 
-    Without it, a few objects that coarse partitions isolate become clusters (Qin and Rohe 2013 add
-    the whole mean degree, which hides small clusters). l, the first eigenvalue left out, is close
-    to 1 if clusters are long chains of short steps; similarities across clusters must then stay
-    small. Clusters that no partition joins need no regularization.
+    Without it, a few objects that coarse partitions isolate become clusters (Qin and Rohe 2013).
+    The first eigenvalue left out, l, is close to 1 if clusters are long chains; similarities across
+    clusters must then stay small. Clusters that no partition joins need none.
     """
     inside = 1.0 if _is_apart(plain.values[-1]) else min(max(plain.following, 0.0), 1.0)
     mean = float(np.average(degrees(table), weights=table.mass))
@@ -364,15 +354,13 @@ def _among_columns(table: Table, k: int, t: np.ndarray) -> np.ndarray:
 
 
 def _operator(n: int, product: Callable[[np.ndarray], np.ndarray]) -> LinearOperator:
-    return LinearOperator(
-        (n, n), matvec=lambda v: product(v.reshape(-1, 1))[:, 0], matmat=product, dtype=np.float64
-    )
+    given: Any = {"matvec": lambda v: product(v.reshape(-1, 1))[:, 0], "matmat": product}
+    return LinearOperator((n, n), dtype=np.float64, **given)
 
 
 def chance_level(table: Table) -> float:
-    """Expected second eigenvalue of independent partitions, (1 + sqrt(d / n))^2 / m.
-
-    d is the number of clusters minus one, summed over partitions (Marchenko and Pastur 1967).
+    """Expected second eigenvalue of independent partitions, (1 + sqrt(d / n))^2 / m, with d
+    clusters minus m (Marchenko and Pastur 1967).
     """
     mass = np.ones(len(table.codes)) if table.mass is None else table.mass
     share = (mass @ table.coverage) / max(table.total * table.weights.sum(), np.finfo(float).tiny)

@@ -1,12 +1,12 @@
 """Elliptical distributions of rows with missing values (NaN).
 
-With o the observed features of a row and P the inverse of Sigma_oo, padded with zeros:
+With o the observed features of a row and P the inverse of Sigma_oo, padded with zeros (the same for
+rows with the same pattern of missing values):
 
     log N(x_o | mu_o, Sigma_oo),     E[x | x_o] = mu + Sigma P (x - mu),
     Cov[x | x_o] = Sigma - Sigma P Sigma
 
-Rows with the same pattern of missing values share P. Under one Gaussian of all rows, with precision
-L = S^(-1) and missing features h,
+Under one Gaussian of all rows, with precision L = S^(-1) and missing features h,
 
     E[x_h | x_o] = m_h - L_hh^(-1) L_ho (x_o - m_o) ,     Cov[x_h | x_o] = L_hh^(-1)
 
@@ -58,8 +58,8 @@ class Patterns(NamedTuple):
 class Marginal(NamedTuple):
     """A normal distribution evaluated at rows (b, d) with missing values.
 
-    ``P`` (p, d, d) are the precisions of the patterns, ``V`` (b, d) is P (x - mu). Of the observed
-    values of each row: their number, log det P (``level``) and the squared distance to the mean.
+    ``P`` (p, d, d) are the precisions of the patterns, ``V`` (b, d) is P (x - mu), ``level`` log
+    det P and ``distance`` the squared distance of the observed values to the mean.
     """
 
     mean: np.ndarray
@@ -93,7 +93,7 @@ class Marginal(NamedTuple):
         return self.mean + self.V @ self.covariance
 
     def moments(
-        self, X: np.ndarray, weights: np.ndarray, spread: np.ndarray | None = None
+        self, X: np.ndarray, weights: np.ndarray, spread: Weights = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Expected sums of rows (d,) and products (d, d); ``spread`` weights the missing part."""
         filled = np.where(np.isnan(X), self.expected(), X)
@@ -126,7 +126,7 @@ class Independent(NamedTuple):
         return 0.5 * (self.level - self.n_seen * np.log(2.0 * np.pi) - self.distance)
 
     def moments(
-        self, X: np.ndarray, weights: np.ndarray, spread: np.ndarray | None = None
+        self, X: np.ndarray, weights: np.ndarray, spread: Weights = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Expected weighted sums of the rows (d,) and of their squares (d,)."""
         filled = np.where(self.seen, X, self.mean)
@@ -135,9 +135,8 @@ class Independent(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """The unknown part of coordinates y (n, q): y = E[y] + F't with a standard normal t.
-
-    ``pattern`` (n,) is -1 for complete objects; ``spreads`` (P, r, q) holds F of each pattern.
+    """The unknown part of coordinates, y = E[y] + F't with a standard normal t: the ``pattern``
+    (n,) of objects, -1 for complete ones, and F (P, r, q) of each pattern.
     """
 
     pattern: np.ndarray
@@ -156,8 +155,8 @@ class Background(NamedTuple):
     covariance: np.ndarray
 
     def complete(self, centred: np.ndarray, projection: np.ndarray) -> tuple[np.ndarray, Missing]:
-        """Centred objects (n, p) with missing values (NaN) replaced by expectations, and the
-        unknown part of their coordinates under ``projection`` (p, q).
+        """Centred objects (n, p) with expectations for missing values (NaN), and the unknown part
+        of their coordinates under ``projection`` (p, q).
         """
         missing = np.isnan(centred)
         inverse, P = _precision(self.covariance), self.unit[:, None] * projection
@@ -187,7 +186,7 @@ def _precision(covariance: np.ndarray) -> np.ndarray:
 
 
 def _by_number(missing: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows (b,) with equal numbers of missing features, and these features (b, h), by number."""
+    """For every number h of missing features, the rows (b,) with so many, and which (b, h)."""
     counts = missing.sum(axis=1)
     for number in np.unique(counts[counts > 0]):
         rows = np.flatnonzero(counts == number)
@@ -197,8 +196,8 @@ def _by_number(missing: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def _expected(
     centred: np.ndarray, hidden: np.ndarray, inverse: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Expected values (b, h) and covariances (b, h, h) of missing ``hidden`` (b, h), which are 0
-    here.
+    """Expected values (b, h) and covariances (b, h, h) of the features ``hidden`` (b, h), which are
+    missing and zero in ``centred``.
     """
     covariances = np.linalg.inv(inverse[hidden[:, :, None], hidden[:, None, :]])
     pulls = np.take_along_axis(centred @ inverse, hidden, axis=1)
@@ -207,8 +206,7 @@ def _expected(
 
 def one_gaussian(X: np.ndarray, weights: Weights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean (p,), units (p,) and covariance (p, p) in these units of the maximum-likelihood Gaussian
-    for objects (n, p) with missing values (NaN), by EM. A unit is the spread of the observed
-    values, or one.
+    for objects (n, p) with missing values, by EM.
     """
     missing = np.isnan(X)
     own = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)

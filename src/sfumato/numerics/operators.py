@@ -151,9 +151,8 @@ def squared_norm(W: Any, left: Weights = None, right: Weights = None) -> float:
     left, right = (np.ones(s) if v is None else v for s, v in ((n, left), (m, right)))
     if sp.issparse(W):
         return float(left @ (W.multiply(W) @ right))
-    return sum(
-        float(left @ (block**2 @ right[columns])) for columns, block in _columns_in_blocks(W)
-    )
+    blocks = _columns_in_blocks(W)
+    return sum(float(left @ (block**2 @ right[columns])) for columns, block in blocks)
 
 
 def _gram(F: Array, weights: Weights) -> Any:
@@ -190,23 +189,14 @@ def positive_degrees(W: Similarity, weights: Weights, name: str) -> Any:
     """Degrees from absolute entries; raises ValueError if all are zero, or if one is negative."""
     degree = degrees(magnitudes(W), weights)
     if bool((degree < 0).any()):
-        raise ValueError(
-            f"{name} has negative degrees (row sums): similarities must be nonnegative, e.g. shift "
-            "or clip them"
-        )
+        raise ValueError(f"{name} has negative degrees (row sums): shift or clip it")
     if not bool((degree > 0).any()):
-        raise ValueError(
-            f"{name} is zero everywhere: no object is similar to any other, so there is nothing to "
-            "cluster"
-        )
+        raise ValueError(f"{name} is zero everywhere: no object is similar to any other")
     return degree
 
 
 def normalized_operator(W: Similarity, degree: Any = None, weights: Weights = None) -> Scaled:
-    """D^-1/2 W D^-1/2; with weights v, (V/D)^1/2 W (V/D)^1/2.
-
-    An object without any similarity keeps a row of zeros.
-    """
+    """D^-1/2 W D^-1/2; with weights v, (V/D)^1/2 W (V/D)^1/2. Isolated rows stay zero."""
     degree = degrees(W, weights) if degree is None else degree
     xp = namespace(degree)
     positive = degree > 0
@@ -218,10 +208,8 @@ def normalized_operator(W: Similarity, degree: Any = None, weights: Weights = No
 
 
 def as_dense(W: Any) -> Any:
-    """The explicit matrix of anything that multiplies.
-
-    If ``toarray`` of an operator gives more than its products, such as unknown entries,
-    ``toarray_is_product`` is False.
+    """The explicit matrix of anything that multiplies. An operator whose ``toarray`` gives more
+    than its products, such as unknown entries, has ``toarray_is_product`` False.
     """
     if isinstance(W, np.ndarray) or not is_numpy(W):
         return W

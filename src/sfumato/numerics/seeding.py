@@ -1,26 +1,22 @@
 """Starts: k-means++, merging of groups, and partitions of a sample of a few thousand objects.
 
 k-means++ (Arthur and Vassilvitskii 2007): the next center is drawn with probability  w_i min_j |x_i
-- c_j|^2,  best of several draws, so that two centers never coincide. Draws go by cumulative weight
-over sorted objects, so weight w counts as w copies and the order of the objects does not matter.
+- c_j|^2,  best of several draws. Draws go by cumulative weight over sorted objects, so weight w
+counts as w copies and the order of the objects does not matter.
 
 Model-based agglomeration (Banfield and Raftery 1993, Fraley 1998) merges groups in pairs so that
 
     sum_g  N_g log( (tr W_g + a) / N_g + det(W_g / N_g) ),      a = tr W / (n d)
 
 rises least, where W_g is the scatter of a group and W that of all objects. The trace replaces the
-determinant while a group has too few objects. As in R's mclust, features are standardised and their
-principal axes scaled by the square roots of the singular values (half whitened).
+determinant while a group has too few objects. As in R's mclust, features are half whitened: their
+standardised principal axes are scaled by the square roots of the singular values.
 
-With many features, determinants are negligible compared with traces; two bounds show this before
-any merge. For every group, t = tr W_g / N_g is at most R^2, the largest squared distance of an
-object from the center. A group of at most d objects has determinant 0; a larger one has at least
-the weight N of the d + 1 lightest objects, and det W_g <= det W. The mean of d eigenvalues bounds
-their product:
+Two bounds show before any merge that determinants are negligible, as they are with many features.
+With R^2 the largest squared distance of an object from the center and N the weight of the d + 1
+lightest objects, t = tr W_g / N_g is at most R^2, det W_g <= det W, and so
 
     det(W_g / N_g) / t  <=  R^(2 d - 2) / d^d    and    <=  (det W / N^d)^(1 - 1/d) / d
-
-If the smaller bound is negligible, groups are merged by their traces alone.
 """
 
 from __future__ import annotations
@@ -42,7 +38,7 @@ from .missing import Background, one_gaussian
 SCREEN = 4096  # size of the sample for starts, on which many candidates compete
 
 
-def sort(X: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+def sort(X: np.ndarray, weights: Weights) -> np.ndarray:
     """Objects of positive weight, in lexicographic order of (at most sixteen) features."""
     order = np.lexsort(X.T[15::-1]) if X.size else np.arange(len(X))  # the last key leads
     return order if weights is None else order[weights[order] > 0]
@@ -56,11 +52,8 @@ def sorted_sample(
     features: Callable[[Any], Any] | None = None,
     key: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, list[np.ndarray | None]]:
-    """Features (m, d), weights (m,) and further columns of the objects that a start uses.
-
-    There are at most ``size`` of them, in float64. They are sorted by ``key`` of the features or by
-    the features themselves, so that the order of the rows does not matter; ``features`` computes
-    them from a block.
+    """Features (m, d) in float64, weights (m,) and further columns of at most ``size`` objects,
+    sorted by ``key`` of the features or by the features themselves, which ``features`` computes.
     """
     few = rows if rows.shape[0] <= size else rows.sample(size, rng)
     made = few.map(lambda block, *_: block if features is None else features(block))
@@ -106,9 +99,8 @@ def nearest(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
 def kmeans_plus_plus(
     X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator, *, cap: float = np.inf
 ) -> np.ndarray:
-    """``k`` objects as centers (k, d), distinct as long as there are enough distinct objects.
-
-    Squared distances are clipped at ``cap``, so that outliers are not drawn more often than others.
+    """``k`` objects as centers (k, d), distinct if possible; squared distances are clipped at
+    ``cap``.
     """
     # As many candidates for each center as in scikit-learn.
     n_trials = 2 + int(np.log(k))
@@ -146,10 +138,8 @@ def cut(tree: np.ndarray, n_clusters: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Sample of objects (n, d) for starts: complete and sorted, with weights (n,).
-
-    ``spaces`` are coordinates that k-means uses in turn, ``nested`` those of the agglomeration, if
-    any. ``bulk`` (n,) are the objects of every second start.
+    """Complete, sorted objects (n, d) with weights (n,), for starts: in ``spaces`` by k-means in
+    turn, in ``nested`` by agglomeration. Every second start sees only the ``bulk`` (n,).
     """
 
     X: np.ndarray
@@ -166,8 +156,8 @@ class Sample:
         return unit(self.weights)
 
     def groups(self, k: int, n_starts: int, seed: int, *, nested: bool = True) -> np.ndarray:
-        """Weighted groups (starts, k, n), determined by ``k`` and the seed: first those of the
-        tree, then by k-means in all spaces; without ``nested``, only k-means in the first space.
+        """Weighted groups (starts, k, n): first those of the tree, then by k-means in all spaces;
+        without ``nested``, only k-means in the first space.
         """
         turns = range(n_starts if k > 1 else 1)
         keys = [(k, turn, seed, nested) for turn in turns]
@@ -243,7 +233,7 @@ class Hierarchy:
 
 def _only_traces(Z: np.ndarray, weights: np.ndarray, farthest: float) -> bool:
     """Whether determinants are negligible; ``farthest`` is the largest squared distance to the
-    center.
+    mean.
     """
     n, d = Z.shape
     if n <= d:
@@ -253,7 +243,7 @@ def _only_traces(Z: np.ndarray, weights: np.ndarray, farthest: float) -> bool:
     log_det = float(np.log(np.maximum(weights @ (Z * Z), tiny)).sum())
     by_reach = (d - 1) * np.log(max(farthest, tiny)) - d * np.log(d)
     by_volume = (1.0 - 1.0 / d) * (log_det - d * np.log(lightest)) - np.log(d)
-    # A smaller part of the trace decides between merges only in ties.
+    # A determinant that is a smaller share of the trace only decides ties.
     return bool(min(by_reach, by_volume) < np.log(1e-9))
 
 
@@ -273,8 +263,8 @@ def _half_white(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def feature_sample(
     X: Array, weights: Weights, coordinates: Coordinates, *, missing: bool, trimmed: bool = False
 ) -> Sample:
-    """Sample of complete, standardised objects, with k-means in three kinds of coordinates. If
-    ``trimmed``, outliers do not start as separate clusters.
+    """Sample of complete, standardised objects for starts. If ``trimmed``, outliers do not start as
+    separate clusters.
     """
     feature = coordinates.unmixed()
     rows = Rows(X, weights, view=feature.inner)
@@ -298,11 +288,7 @@ def _bulk(X: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
 
 def _medians(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Lower weighted medians (d,); weight w counts as w copies."""
-    order = np.argsort(X, axis=0)
-    cumulative = np.cumsum(weights[order], axis=0)
-    place = np.argmax(cumulative >= 0.5 * cumulative[-1], axis=0)
-    columns = np.arange(X.shape[1])
-    return X[order[place, columns], columns]
+    return np.quantile(X, 0.5, axis=0, weights=weights, method="inverted_cdf")
 
 
 def complete(X: np.ndarray, weights: np.ndarray) -> np.ndarray:

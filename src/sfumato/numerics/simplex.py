@@ -5,8 +5,6 @@ logarithms, and ``quadratic_program`` solves min over the simplex of u'Hu / 2 - 
 once, by an active set on the host and by pair steps on devices.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -61,11 +59,9 @@ def pair_steps(H: Array, gradient: Array, U: Array, n_steps: int) -> Any:
     """``n_steps`` exact line searches between the best and the worst used vertex of each row.
 
     ``U`` is (rows, k), ``gradient`` = U H - B; both are overwritten, the gradient up to the last
-    step. ``H`` is (k, k), shared by the rows, or (r, k, k): row i then belongs to problem i mod r.
-    Each step moves mass from the used coordinate with the largest gradient to the one with the
-    smallest, up to the minimum, so the objective never rises and rows stay on the simplex. If a
-    step ends between the two, their gradients are set exactly equal, so that order rather than
-    rounding breaks the tie.
+    step. ``H`` is (k, k), or (r, k, k): row i then belongs to problem i mod r. Mass moves from the
+    used coordinate with the largest gradient to the one with the smallest, up to the minimum, where
+    their gradients are set exactly equal, so that order rather than rounding breaks the tie.
     """
     xp = namespace(U)
     n_rows, k = U.shape
@@ -99,9 +95,8 @@ def pair_steps(H: Array, gradient: Array, U: Array, n_steps: int) -> Any:
 def quadratic_program(H: Array, B: Array, *, max_steps: int = 200, tol: float = 1e-12) -> Any:
     """Rows u (n, k) on the simplex that minimise u'Hu / 2 - b'u, one for every row b of ``B``.
 
-    ``H`` (k, k) or (n, k, k) is positive semidefinite: one for all rows, or one for each. NumPy
-    arrays use an exact active set; others at most ``max_steps`` rounds of k / 2 pair steps, until
-    the optimality conditions hold up to ``tol`` relative to the entries of H and B.
+    ``H`` (k, k) or (n, k, k) is positive semidefinite. NumPy arrays use an exact active set; others
+    at most ``max_steps`` rounds of pair steps, up to ``tol`` relative to the entries of H and B.
     """
     xp = namespace(B)
     if xp is np:

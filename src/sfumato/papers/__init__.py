@@ -4,8 +4,6 @@ Each experiment is a function ``(shelf, *, n_seeds=10) -> Outcome``, where the s
 sets; ``EXPERIMENTS`` gives them names for the command line.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 A table of ensembles by consensus methods, with the true number of clusters given.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Held-out accuracy of discriminative clustering and two alternatives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -19,10 +17,8 @@ from .shelf import Loaded, Outcome, ResultTable, Shelf, included, mean_and_devia
 
 
 def simulated_vehicle(random_state: int = 0, n: int = 846) -> tuple[np.ndarray, np.ndarray]:
-    """Four classes of two silhouettes each, in 18 correlated features, five of them informative.
-
-    It has as many objects, features and classes as the Statlog vehicle data. Three factors
-    unrelated to the class carry most of the variance.
+    """Four classes of two silhouettes each, five of 18 correlated features informative: as many as
+    the Statlog vehicle data. Three factors unrelated to the class carry most of the variance.
     """
     rng = np.random.default_rng(random_state)
     relevant = np.arange(18) < 5
@@ -51,17 +47,13 @@ def table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         k = {"digits": 20, "vehicle": 12, "vehicle (simulated)": 12}.get(name, 6)
         shelf.say(f"working on {name}")
         splits = StratifiedShuffleSplit(n_seeds, test_size=0.5, random_state=0).split(X, c)
-        scores = np.array(
-            [_split(X, c, k, train, test, seed) for seed, (train, test) in enumerate(splits)]
-        )
+        halves = enumerate(splits)
+        scores = np.array([_split(X, c, k, train, test, seed) for seed, (train, test) in halves])
         for m, method in enumerate(("discriminative", "k-means", "mixture per class")):
             cells = [mean_and_deviation(scores[:, m, measure]) for measure in (0, 1)]
-            p = [
-                f"{ttest_rel(scores[:, 0, i], scores[:, m, i]).pvalue:.1g}"
-                if m and n_seeds > 1
-                else ""
-                for i in (0, 1)
-            ]
+            p = ["", ""]
+            if m and n_seeds > 1:
+                p = [f"{value:.1g}" for value in ttest_rel(scores[:, 0], scores[:, m]).pvalue]
             rows.append((name, method, str(k), cells[0], p[0], cells[1], p[1]))
     notes = (
         "Every method is given the features, standardised on the training half; the classes go to "

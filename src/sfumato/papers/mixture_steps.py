@@ -1,7 +1,5 @@
 """Three EM iterations for a mixture of three Gaussians, drawn like the figure of the chapter."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

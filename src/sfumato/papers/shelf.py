@@ -4,8 +4,6 @@ Data sets that scikit-learn does not include are read from a folder of the user 
 otherwise left out with a note. An experiment returns a table, figures or both.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -132,8 +130,8 @@ class Shelf:
         return path if path is not None and path.exists() else None
 
     def own(self) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
-        """Name, kind, numbers and labels of every NAME-similarity.csv or NAME-features.csv that has
-        a NAME-labels.csv (no headers, one object per row). S100 is read separately.
+        """Name, kind, numbers and labels of every NAME-similarity.csv or NAME-features.csv with a
+        NAME-labels.csv (no headers, one object per row), besides S100.
         """
         for kind in ("similarity", "features"):
             for path in sorted(self.folder.glob(f"*-{kind}.csv")) if self.folder else ():
@@ -211,9 +209,7 @@ def _read(path: Path, source: Source) -> tuple[np.ndarray, np.ndarray]:
         cells = [[record[column] for column in columns] for record in records]
         X = np.array([[CODES[c] if c in CODES else float(c) for c in row] for row in cells])
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path} must hold {source.columns} and {source.target}: {error}"
-        ) from error
+        raise ValueError(f"{path} must hold {source.columns}, {source.target}: {error}") from error
     return X, np.array([record[source.target] for record in records])
 
 

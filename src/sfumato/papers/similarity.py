@@ -1,7 +1,5 @@
 """Table 1 and Figures 1 and 2 of Rota Bulo and Pelillo (2010): four methods on similarities."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -4,8 +4,6 @@ Rounding of embeddings and learning of the similarity (Bach and Jordan 2006), an
 machines on cluster kernels with few labels (after Chapelle, Weston and Schoelkopf 2002).
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -32,11 +30,8 @@ def rounding_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
     for item, k in announced(shelf, notes):
         for method in ("normalized-cut", "ng-jordan-weiss", "bach-jordan"):
             with warnings.catch_warnings(action="ignore", category=UserWarning):
-                settings: Any = {"method": method, "n_init": 1}
-                found = [
-                    fitted(SpectralClustering, item.W, k, seed, **settings)
-                    for seed in range(n_seeds)
-                ]
+                rounded = partial(fitted, SpectralClustering, method=method, n_init=1)
+                found = [rounded(item.W, k, seed) for seed in range(n_seeds)]
             accuracy = mean_and_deviation([matched_accuracy(item.labels, each) for each in found])
             costs = mean_and_deviation([spectral_cost(item.W, encode(each))[0] for each in found])
             rows.append((item.name, method, accuracy, costs))
@@ -107,11 +102,8 @@ def cluster_kernel_table(shelf: Shelf, *, n_seeds: int = 10) -> Outcome:
         notes.append(f"{name}: n = {len(y)}, {k} classes, graph of 10 nearest neighbours.")
         shelf.say(f"working on {name}")
         for kernel, K in _kernels(X, k):
-            scores = [
-                mean_and_deviation([_machine_accuracy(K, y, m, seed) for seed in range(n_seeds)])
-                for m in (1, 2, 5, 10)
-            ]
-            rows.append((name, kernel, *scores))
+            each = [[_machine_accuracy(K, y, m, i) for i in range(n_seeds)] for m in (1, 2, 5, 10)]
+            rows.append((name, kernel, *map(mean_and_deviation, each)))
     notes += [
         f"Support vector machine with C = 100 on a precomputed kernel, {n_seeds} draws of the "
         "labelled objects.",

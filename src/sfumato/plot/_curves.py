@@ -1,7 +1,5 @@
 """Curves: calibration, choice of the number of clusters, convergence, information."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -171,8 +169,7 @@ def cluster_numbers(
         distribution = distribution.distribution
     if not isinstance(distribution, Mapping) or not distribution:
         raise TypeError(
-            "distribution must map numbers of clusters to probabilities, or be a Choice, got "
-            f"{distribution!r}"
+            f"distribution must map numbers to probabilities, or be a Choice, got {distribution!r}"
         )
     numbers = sorted(distribution)
     ax = axes_or_new(ax)
@@ -305,10 +302,7 @@ def conjugate(
     """
     posterior = prior.posterior(data)
     if not hasattr(posterior, "distribution") or np.ndim(posterior.mean) != 0:
-        raise ValueError(
-            "prior must be on one number (BetaBinomial, NormalKnownVariance or NormalKnownMean), "
-            f"got {prior!r}"
-        )
+        raise ValueError(f"prior must be on one number, such as BetaBinomial, got {prior!r}")
     if grid is None:
         ends = [d.distribution.ppf([0.005, 0.995]) for d in (prior, posterior)]
         grid = np.linspace(np.min(ends), np.max(ends), 400)
@@ -323,9 +317,8 @@ def conjugate(
     ax.plot(grid, likelihood, "--", color=colors[1], label="likelihood")
     ax.plot(grid, after, color=colors[2], label="posterior")
     low, high = posterior.interval(confidence)
-    ax.axvspan(
-        low, high, color=colors[2], alpha=0.12, linewidth=0, label=f"{confidence:.0%} interval"
-    )
+    label = f"{confidence:.0%} interval"
+    ax.axvspan(low, high, color=colors[2], alpha=0.12, linewidth=0, label=label)
     ax.set(xlabel="parameter", ylabel="density")
     ax.legend(frameon=False)
     return ax

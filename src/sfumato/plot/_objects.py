@@ -2,8 +2,6 @@
 and of memberships, object by object and level by level.
 """
 
-from __future__ import annotations
-
 import colorsys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -67,9 +65,8 @@ def palette(n_clusters: int) -> np.ndarray:
     (3, 3)
     """
     n_clusters = check_number(n_clusters, "n_clusters", low=0, integer=True)
-    chosen = [
-        tuple(int(code[i : i + 2], 16) / 255 for i in (1, 3, 5)) for code in _COLOURS[:n_clusters]
-    ]
+    codes = (bytes.fromhex(code.removeprefix("#")) for code in _COLOURS[:n_clusters])
+    chosen = [tuple(part / 255 for part in code) for code in codes]
     for i in range(n_clusters - len(chosen)):
         chosen.append(colorsys.hls_to_rgb((0.1 + 0.618034 * i) % 1.0, (0.42, 0.6)[i % 2], 0.6))
     return np.array(chosen).reshape(-1, 3)
@@ -94,9 +91,7 @@ def cluster_names(names: Names, n_clusters: int) -> list[str]:
     if names is None:
         return [f"cluster {number}" for number in range(n_clusters)]
     if len(names) != n_clusters:
-        raise ValueError(
-            f"names must hold one name for each of the {n_clusters} clusters, got {len(names)}"
-        )
+        raise ValueError(f"names must hold {n_clusters} names of clusters, got {len(names)}")
     return [literal(name) for name in names]
 
 
@@ -146,10 +141,8 @@ def block_means(W: Any, memberships: Any = None, *, blocks: int = 200) -> np.nda
         raise ValueError("W holds infinite numbers: similarities must be finite")
     groups = _groups(W.shape[0], memberships, blocks)
     shares = sp.csc_array(groups / groups.sum(axis=0))
-    columns = range(0, shares.shape[1], 16)
-    return np.hstack(
-        [shares.T @ np.asarray(W @ shares[:, start : start + 16].toarray()) for start in columns]
-    )
+    columns = (shares[:, start : start + 16] for start in range(0, shares.shape[1], 16))
+    return np.hstack([shares.T @ np.asarray(W @ part.toarray()) for part in columns])
 
 
 def _groups(n: int, memberships: Any, blocks: int) -> sp.csr_array:
@@ -325,9 +318,8 @@ def memberships(
     image = np.empty((k, len(shown), 4))
     image[..., :3] = palette(k)[:, None, :]
     image[..., 3] = shown.T
-    ax.imshow(
-        image, aspect="auto", interpolation="nearest", extent=(0, n, k - 0.5, -0.5), resample=False
-    )
+    plain: Any = {"aspect": "auto", "interpolation": "nearest", "resample": False}
+    ax.imshow(image, extent=(0, n, k - 0.5, -0.5), **plain)
     ax.set_yticks(range(k), labels=cluster_names(names, k))
     for edge in np.arange(0.5, k - 0.5):
         ax.axhline(edge, color=ax.get_facecolor(), linewidth=3)
@@ -394,10 +386,7 @@ def simplex(memberships: ArrayLike, *, names: Names = None, ax: Any = None) -> A
     """
     U = as_memberships(memberships)
     if U.shape[1] != 3:
-        raise ValueError(
-            f"simplex draws three clusters, got {U.shape[1]}: use plot.memberships or "
-            "plot.profiles instead"
-        )
+        raise ValueError(f"simplex draws three clusters, got {U.shape[1]}: use plot.profiles")
     ax = axes_or_new(ax)
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
     ax.plot(*np.vstack([corners, corners[:1]]).T, color="grey", linewidth=1)
@@ -532,10 +521,7 @@ def levels(model: Any, *, ax: Axes | None = None) -> Any:
     >>> ax = plot.levels(GaussianMixture(3, random_state=0).fit(X))
     """
     if not hasattr(type(model), "levels_"):
-        raise TypeError(
-            "model must be a fitted clusterer of this library, which has levels_, got "
-            f"{type(model).__name__}"
-        )
+        raise TypeError(f"model must be fitted and have levels_, got {type(model).__name__}")
     found: tuple[Level, ...] = model.levels_
     gap = 0.03  # between neighbouring clusters, as a share of all objects
     ax = axes_or_new(ax)

@@ -527,7 +527,7 @@ def rules(columns: Sequence[Column], labels: np.ndarray) -> dict[str, Any] | Non
     X, y = np.clip(np.where(np.isinf(X), np.nan, X), -1e30, 1e30), labels[rows]
     smallest = max(1, len(y) // 100)  # a leaf of few objects explains nothing
     accuracy = 0.0
-    for depth in (1, 2, 3):  # no deeper than accuracy improves
+    for depth in (1, 2, 3):  # until accuracy no longer improves
         tree = DecisionTreeClassifier(max_depth=depth, min_samples_leaf=smallest, random_state=0)
         right = float((tree.fit(X, y).predict(X) == y).mean())
         if right >= accuracy + 0.01:

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from ..array.arrays import reader
 from ..array.labels import check_labelings
-from ..array.types import ArrayLike, Estimator
+from ..array.types import ArrayLike, Estimator, Weights
 from ..array.validation import check_weights
 from ..memberships import one_hot
 
@@ -64,7 +64,7 @@ class Evidence:
     """Data from which a number of clusters is chosen; ``n_parts`` units can be drawn from it."""
 
     data: Any
-    weights: np.ndarray | None = None
+    weights: Weights = None
 
     @property
     def n_objects(self) -> int:
@@ -87,7 +87,7 @@ class Evidence:
         return replace(self, data=self.data[chosen], weights=weights)
 
     def seen_from(self, chosen: np.ndarray, new: Any = slice(None)) -> Any:
-        """Data by which a model fitted to ``chosen`` predicts the objects ``new``."""
+        """The objects ``new``, in the form in which a model fitted to ``chosen`` predicts them."""
         return self.data[new]
 
     def resample(self, rng: np.random.Generator) -> np.ndarray:
@@ -168,11 +168,8 @@ def as_evidence(
     parameters = estimator.get_params(deep=False)
     if not {"n_clusters", "n_components"} & set(parameters):
         raise TypeError(f"{type(estimator).__name__} has no parameter n_clusters: give a clusterer")
-    given = {
-        name
-        for name, value in parameters.items()
-        if isinstance(value, str) and value == "precomputed"
-    }
+    words = {name: value for name, value in parameters.items() if isinstance(value, str)}
+    given = {name for name, value in words.items() if value == "precomputed"}
     if reader(data) is not None:
         raise TypeError(
             "the evidence is a dask array, of which no resamples can be drawn: give a part of it, "

@@ -1,7 +1,6 @@
 """``n_clusters="auto"``: choice of the number of clusters inside ``fit``, and its table."""
 
-from __future__ import annotations
-
+import sys
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -13,7 +12,7 @@ from ..array.arrays import is_numpy, reader
 from ..array.types import ArrayLike
 from ..array.validation import check_number, check_numbers
 from ..array.warn import one_warning, warn
-from ..data.constraints import Known, known_labels
+from ..data.constraints import Known
 from ..engine.linked import publish_kept
 from ..engine.mixture import GROWTH
 from ..engine.numbers import noise_level, number_scores
@@ -61,7 +60,7 @@ class AutomaticClusters:
         y: ArrayLike | None = None,
         **links: ArrayLike | None,
     ) -> Any:
-        """Fit with the number found without links, but at least the number of known labels."""
+        """Fit with the number found without links, or the fewest that links and labels need."""
         numbers = self._candidates(X)
         choice = choose_n_clusters(
             clone(self).set_params(n_clusters=2),
@@ -71,10 +70,11 @@ class AutomaticClusters:
             sample_weight=sample_weight,
             random_state=0,
         )
-        fitted, least = choice.estimator, _number_of_labels(y)
+        fitted = choice.estimator
+        known = Known.of(links.get("must_link"), links.get("cannot_link"), y, X, sys.maxsize)
         links = {name: pairs for name, pairs in links.items() if pairs is not None}
-        if least or links:
-            model = clone(self).set_params(n_clusters=max(choice.n_clusters, least))
+        if known.links is not None:
+            model = clone(self).set_params(n_clusters=max(choice.n_clusters, known.fewest_clusters))
             fitted = model.fit(X, y, sample_weight=sample_weight, **links)
         self._take_over(fitted)
         self.selection_ = choice._replace(estimator=None)
@@ -106,11 +106,8 @@ class AutomaticClusters:
 
 
 class AutomaticSimilarity(AutomaticClusters):
-    """A model of a similarity whose ``n_clusters`` may be "auto": the number with the largest
-    score.
-
-    All scores come from one spectrum (``engine.numbers``). If none is above that of noise, the
-    answer is one cluster.
+    """A model of a similarity whose ``n_clusters`` may be "auto": the number with the largest score
+    of one spectrum, or one if none is above that of noise.
     """
 
     own_criteria: ClassVar[tuple[str, ...]] = ("penalized-eigengap",)
@@ -123,7 +120,7 @@ class AutomaticSimilarity(AutomaticClusters):
         y: ArrayLike | None = None,
         **links: ArrayLike | None,
     ) -> Any:
-        """Fit with the number found without links, but at least the number of known labels."""
+        """Fit with the number found without links, or the fewest that links and labels need."""
         numbers = self._candidates(X)
         model, evidence, rows = self._prepared_for_any_number(X, sample_weight)
         if numbers is None:
@@ -135,8 +132,8 @@ class AutomaticSimilarity(AutomaticClusters):
         least = noise_level(_total(evidence))
         one = numbers is None or 1 in numbers
         found = 1 if not scores or (one and scores[best] <= least) else best
-        model.set_params(n_clusters=max(found, _number_of_labels(y)))
-        known = Known.of(links.get("must_link"), links.get("cannot_link"), y, X, model.n_clusters)
+        known = Known.of(links.get("must_link"), links.get("cannot_link"), y, X, rows.n)
+        model.set_params(n_clusters=max(found, known.fewest_clusters))
         with one_warning():
             if found == 1 < rows.n:
                 highest = f"{scores[best]:.2f}" if scores else "there are too few objects"
@@ -180,13 +177,6 @@ class AutomaticSimilarity(AutomaticClusters):
             named = (given.get(name) for name in ("sample_weight", "pair_weight"))
             self._scores_ = self._searched(self._prepared_for_any_number(given["X"], *named)[1])
         return getattr(self, "_scores_", {})
-
-
-def _number_of_labels(y: ArrayLike | None) -> int:
-    """Number of clusters that the known labels require; 0 if there are none."""
-    n = 0 if y is None else len(np.asarray(y))
-    labels = known_labels(y, n, n + 1)
-    return 0 if labels is None else int(labels.max()) + 1
 
 
 def _weighted(evidence: Any) -> Any:

@@ -1,10 +1,8 @@
 """Choice of the number of clusters, with a test whether there are any."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -18,6 +16,7 @@ from ..engine.structure import FEWEST, LEVEL, PREFIX, SEARCH_TESTS, Structure, c
 from ._evidence import TUNING, Evidence, Features, as_evidence
 from .criteria import CRITERIA, Trial, criterion_weights, supported_numbers
 
+Progress: TypeAlias = Callable[[int, int], None] | None  # called with how much is done, of how much
 INFORMATION = ("bic", "icl", "aic")  # criteria that also rate one cluster
 
 
@@ -85,15 +84,16 @@ def choose_n_clusters(
     sample_weight: ArrayLike | None = None,
     random_state: RandomState = 0,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
 ) -> Choice:
     """Chosen number of clusters, the same as with ``n_clusters="auto"``, and the table of
     candidates.
 
-    Every candidate gets a score. The structure test of ``fit`` then tests the candidates, best
-    first, until it supports one; if it supports none, the answer is one cluster, with an
-    ``EvidenceWarning``. BIC, ICL and AIC also rate one cluster: their best number is the answer,
-    and the test only says whether it is supported.
+    Estimators with a criterion of their own (mixtures, models of similarities, the consensus)
+    choose as with "auto". For others, every candidate gets a score, and the structure test of
+    ``fit`` tests them, best first, until it supports one; if it supports none, the answer is one
+    cluster, with an ``EvidenceWarning``. If BIC, ICL or AIC is asked for, its best number is the
+    answer, and the test only says whether it is supported.
 
     Parameters
     ----------
@@ -172,10 +172,7 @@ def choose_n_clusters(
             jobs.total += len(more)
             table, largest = table + tried(more), more[-1]
         if largest == cap > 2 and _ranked(table, name)[0] == largest:
-            warn(
-                f"the best number of clusters is the largest one tried, {largest}: there may be "
-                "more; raise max_clusters"
-            )
+            warn(f"the best number is the largest one tried, {largest}: raise max_clusters")
     return _settled(trial, name, table, one=1 in (sizes or [1]))
 
 
@@ -193,10 +190,8 @@ def _chosen_by_itself(
     max_clusters: int | None,
     criterion: object,
 ) -> Choice | None:
-    """The choice made by the estimator's own criterion; None if it has none, or not this one.
-
-    The search is that of the estimator, so that the answer is the same as with "auto". Mixtures use
-    an information criterion; models of similarities and the consensus use a spectrum.
+    """The choice made by the search of the estimator itself, as with "auto"; None if it has no
+    criterion, or not this one.
     """
     if getattr(estimator, "chooses_n_clusters", None) == "always":
         return _inferred(estimator, data, sizes, criterion)
@@ -223,9 +218,7 @@ def _inferred(
             f"clusters; got {criterion!r}"
         )
     if sizes is not None:
-        raise ValueError(
-            f"candidates must be None for {name}, which infers the number of clusters; got {sizes}"
-        )
+        raise ValueError(f"candidates must be None for {name}, which infers them; got {sizes}")
     model = data.fit(clone(estimator))
     posterior = dict(enumerate(map(float, model.n_clusters_posterior_[1:]), 1))
     return reported(model, "posterior", posterior)._replace(estimator=model)
@@ -239,9 +232,7 @@ def _criterion(criterion: Any, estimator: Estimator, data: Evidence) -> tuple[st
         criterion = _usual(estimator, data)
     if criterion not in CRITERIA:
         names = ", ".join(map(repr, CRITERIA))
-        raise ValueError(
-            f"criterion must be 'auto', a function, or one of {names}; got {criterion!r}"
-        )
+        raise ValueError(f"criterion must be 'auto', a function or of {names}; got {criterion!r}")
     return criterion, CRITERIA[criterion]
 
 
@@ -263,8 +254,7 @@ def _usual(estimator: Estimator, data: Evidence) -> str:
 
 def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
     """Whether to try more clusters: the best number is near the largest, or the largest still
-    splits clusters or separates more groups. A number too small for the groups cuts them and is
-    rarely supported.
+    splits clusters or separates more groups.
     """
     best, largest = _ranked(table, name)[0], table[-1].n_clusters
     if best >= TUNING.near * largest:
@@ -272,19 +262,14 @@ def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
     if name != "structure" or table[-1].failure is not None:
         return False
     found = trial.structure(largest)
-    return (
-        found is not None
-        and found.n_apart >= largest / 2
-        and (found.n_apart > best or found.split is not None)
-    )
+    many = found is not None and found.n_apart >= largest / 2
+    return many and (found.n_apart > best or found.split is not None)
 
 
 class Jobs:
     """Calls run by joblib, which report their progress."""
 
-    def __init__(
-        self, n_jobs: int | None, progress: Callable[[int, int], None] | None, total: int
-    ) -> None:
+    def __init__(self, n_jobs: int | None, progress: Progress, total: int) -> None:
         self.n_jobs, self.progress, self.total, self.done = n_jobs, progress, total, 0
 
     def __call__(
@@ -334,10 +319,8 @@ def _ranked(table: list[Candidate], name: str) -> list[int]:
 
 def _with_probabilities(table: list[Candidate], name: str) -> tuple[Candidate, ...]:
     """The table with probabilities: normalised scores where they are comparable, else the share of
-    splits in which a candidate wins.
-
-    For the structure test, p divided by the largest accepted p value serves as the probability that
-    these clusters do not exist.
+    splits in which a candidate wins. For the structure test, p divided by the largest accepted p is
+    the probability that these clusters do not exist.
     """
     scores = np.array([row.score for row in table])
     if name in INFORMATION:
@@ -357,9 +340,8 @@ def _with_probabilities(table: list[Candidate], name: str) -> tuple[Candidate, .
         shares = np.bincount(top, minlength=len(table)) / 500
     total = np.nansum(shares)
     shares = np.nan_to_num(shares) / total if total > 0 else np.full(len(table), np.nan)
-    return tuple(
-        row._replace(probability=float(share)) for row, share in zip(table, shares, strict=True)
-    )
+    pairs = zip(table, shares.tolist(), strict=True)
+    return tuple(row._replace(probability=share) for row, share in pairs)
 
 
 def _settled(trial: Trial, name: str, table: list[Candidate], one: bool) -> Choice:

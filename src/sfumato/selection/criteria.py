@@ -6,8 +6,6 @@ may call the formulas. Scores of eigenvalues are in ``engine.numbers``. The life
 is the length of the interval of thresholds at which a linkage tree has k clusters.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -46,11 +44,8 @@ __all__ = ["eigengap", "misfit", "misfit_of_sums", "penalized_eigengap"]  # defi
 
 
 def supported_numbers(scores: dict[int, float]) -> list[int]:
-    """Numbers of clusters that the structure test supports, the largest first.
-
-    Clusters may contain clusters, so the largest number is the most informative. To keep the false
-    positives of a search over many numbers at 5 %, p must be at most 0.05 / 3
-    (``engine.structure``).
+    """Numbers of clusters that the structure test supports, the largest, most informative first. To
+    keep false positives of a search at 5 %, p must be at most 0.05 / 3 (``engine.structure``).
     """
     least = -np.log10(LEVEL / SEARCH_TESTS)
     return sorted((k for k, score in scores.items() if score >= least), reverse=True)
@@ -69,11 +64,9 @@ def criterion_weights(information: ArrayLike) -> np.ndarray:
 def mean_agreement(
     partitions: np.ndarray, labels: np.ndarray, weights: np.ndarray, mass: np.ndarray
 ) -> float:
-    """Mean adjusted Rand index between labels (n,) and partitions (n, m), not below 0. Each
-    partition counts on the objects that it saw (label other than -1).
-
-    ``weights`` (m,) belong to the partitions, ``mass`` (n,) to the objects: a mass of v counts as v
-    copies. Pairs of an object with itself are included, so only sums of masses matter.
+    """Mean adjusted Rand index, not below 0, between labels (n,) and partitions (n, m) with
+    ``weights`` (m,), each on the objects that it saw. A ``mass`` (n,) of v counts as v copies;
+    pairs of an object with itself are included.
     """
     seen, indices = partitions >= 0, []
     for b, own in enumerate(seen.T):
@@ -87,10 +80,8 @@ def mean_agreement(
 
 
 def lifetime(heights: Array, n_clusters: object) -> np.ndarray:
-    """Length of the interval of thresholds at which a tree has k clusters, for each k asked for.
-
-    ``heights`` (n - 1,) are the merge heights of the tree. NaN for one cluster, whose interval is
-    unbounded, and for more clusters than objects.
+    """Length of the interval of thresholds at which a tree with these merge heights has k clusters,
+    for each k asked for; NaN for one cluster, and for more than objects.
     """
     steps = np.concatenate([[0.0], np.sort(np.asarray(heights, dtype=np.float64))])
     sizes = np.asarray(n_clusters, dtype=int)
@@ -135,9 +126,7 @@ class Trial(NamedTuple):
         return assess(self.evidence.data, U, kind=kind)
 
     def similarity(self) -> Any:
-        """The similarity that the estimator would use; for features without one, nearest
-        neighbours.
-        """
+        """The similarity of the estimator; nearest neighbours of features if it has none."""
         if isinstance(self.evidence, Labelings):
             return coassociation(self.evidence.data)
         if isinstance(self.evidence, Similarity):
@@ -174,11 +163,9 @@ def _few_objects(trial: Trial, n_clusters: int) -> float:
 
 
 def _held_out(trial: Trial, n_clusters: int) -> np.ndarray:
-    """Agreement (adjusted Rand index) of two fits to disjoint halves of the data.
-
-    Features: each half of the objects is labelled by its own fit and predicted by the other one.
-    Similarities: the same; predictions use only similarities between the halves, so the two
-    labelings share no pair. Labelings: the halves are halves of the partitions.
+    """Agreement (adjusted Rand index) of two fits to disjoint halves of the data. Each half of the
+    objects is labelled by its own fit and predicted by the other one (by similarities between the
+    halves); halves of labelings are halves of the partitions.
     """
     rng = np.random.default_rng(trial.seed)
     values: list[Any] = []

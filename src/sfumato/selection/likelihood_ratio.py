@@ -1,9 +1,6 @@
 """Number of clusters of a mixture from a sequence of bootstrapped likelihood ratio tests."""
 
-from __future__ import annotations
-
 import warnings
-from collections.abc import Callable
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -15,7 +12,7 @@ from ..array.types import Array, ArrayLike, Estimator, RandomState
 from ..array.validation import as_generator, check_number
 from ..array.warn import warn
 from ._evidence import with_clusters
-from .choose import Jobs
+from .choose import Jobs, Progress
 
 
 class RatioTest(NamedTuple):
@@ -44,7 +41,7 @@ def bootstrap_likelihood_ratio(
     significance: float = 0.05,
     random_state: RandomState = None,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
 ) -> LikelihoodRatio:
     """Number of clusters of a mixture: k is tested against k + 1 until a test does not reject.
 
@@ -140,9 +137,7 @@ def _check(estimator: Estimator, X: Any) -> None:
     if hasattr(X, "columns"):
         missing = X.isna() if hasattr(X, "isna") else X.null_count()
         if missing.to_numpy().any():
-            raise ValueError(
-                "X is a data frame with missing values: give an array, or drop those rows"
-            )
+            raise ValueError("X is a data frame with missing values: give an array, or drop rows")
 
 
 def _fit(estimator: Estimator, X: ArrayLike, n_clusters: int, seed: int) -> Any:

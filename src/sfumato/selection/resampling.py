@@ -1,9 +1,6 @@
 """How much memberships, labels and parameters vary over resamples of the data."""
 
-from __future__ import annotations
-
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +23,7 @@ from ._evidence import (
     seeded,
     with_clusters,
 )
-from .choose import Jobs
+from .choose import Jobs, Progress
 
 
 class Uncertainty(NamedTuple):
@@ -65,7 +62,7 @@ def bootstrap(
     sample_weight: ArrayLike | None = None,
     random_state: RandomState = None,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
 ) -> Uncertainty:
     """Memberships of every object under fits to resampled data.
 
@@ -218,10 +215,8 @@ class ParameterUncertainty(NamedTuple):
                 f"n_resamples={m} draws are too few for the ends of {confidence:.0%} intervals, "
                 f"which may miss even the value of the fit: draw at least {least}"
             )
-        return {
-            name: Estimate(value, *_percentiles(self.draws[name], confidence))
-            for name, value in self.values.items()
-        }
+        ends = {name: _percentiles(draws, confidence) for name, draws in self.draws.items()}
+        return {name: Estimate(value, *ends[name]) for name, value in self.values.items()}
 
 
 @documented
@@ -234,7 +229,7 @@ def parameter_intervals(
     sample_weight: ArrayLike | None = None,
     random_state: RandomState = None,
     n_jobs: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
 ) -> ParameterUncertainty:
     """Bootstrap standard errors and intervals of the parameters of a mixture.
 

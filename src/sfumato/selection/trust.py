@@ -1,14 +1,9 @@
 """How far to trust a clustering: a verdict, a calibration report, and temperatures.
 
-The verdict combines two answers, either of which may be unknown: whether the clusters are separate
-(the structure test), and whether fits to resamples find them again (stability).
-
 Tempered memberships are u_ir^(1/T) / sum_s u_is^(1/T): T > 1 makes them less certain, T < 1 more
-certain; the order of clusters does not change. The best T minimises the squared error of
-co-occurrences u_i'u_j on pairs whose truth is known.
+certain. The best T minimises the squared error of co-occurrences u_i'u_j on pairs whose truth is
+known.
 """
-
-from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
@@ -91,9 +86,7 @@ def fit_temperature(
     truth = None if together is None else np.asarray(together, dtype=np.float64)
     n_pairs = len(np.asarray(pairs)) if truth is not None else 0
     if truth is not None and truth.shape != (n_pairs,):
-        raise ValueError(
-            f"together must hold one value for each of the {n_pairs} pairs, got shape {truth.shape}"
-        )
+        raise ValueError(f"together must hold a value for {n_pairs} pairs, got shape {truth.shape}")
 
     def loss(log_temperature: float) -> float:
         tempered = temper(U, float(np.exp(log_temperature)))
@@ -110,10 +103,9 @@ def fit_temperature(
 
 
 class Reliability(NamedTuple):
-    """A row of a calibration report, averaged over draws.
-
-    ``confidence`` is the mean largest membership and should equal ``accuracy``; ``distance`` is the
-    distance to the true posterior, ``calibration_error`` the error of the co-occurrences.
+    """A row of a calibration report, averaged over draws. ``confidence``, the mean largest
+    membership, should equal ``accuracy``; ``distance`` is that to the true posterior,
+    ``calibration_error`` the error of the co-occurrences.
     """
 
     model: str

@@ -1,7 +1,5 @@
 """Cluster kernels: they transform the spectrum so that objects of one cluster become similar."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -98,15 +96,10 @@ def cluster_kernel(
     check_number(power, "power", low=0, strict=True)
     K = check_similarity(K, "K", signed=True)
     n = K.shape[0]
-    weights = check_weights(sample_weight, K, any_size=True)
-    if weights is not None and weights.max() > 1e100:  # only the ratios of weights matter
-        weights = weights / weights.max()
+    weights = check_weights(sample_weight, K)
     degree = positive_degrees(K, weights, "K")
     if n_isolated := int((degree == 0).sum()):
-        warn(
-            f"{n_isolated} of {n} objects have no similarity to any other: they keep similarity 0 "
-            "to everything"
-        )
+        warn(f"{n_isolated} of {n} objects are similar to no other, and stay so")
     A = normalized_operator(K, degree, weights)
     above = n
     if n_components is not None:
@@ -117,7 +110,7 @@ def cluster_kernel(
     _warn_if_cut_is_arbitrary(spectrum, above, transfer)
     xp = namespace(spectrum.values)
     values = xp.clip(spectrum.values, min=0.0)
-    # Eigenvectors at rounding level are unreliable, and placing new objects would divide by them.
+    # Eigenvectors at rounding level are unreliable, and new objects would be divided by them.
     usable = values > n * xp.finfo(values.dtype).eps * values[0]
     phi = _transferred(values, above, transfer, power)
     features = spectrum.vectors * xp.where(usable, phi, xp.zeros_like(values)) ** 0.5

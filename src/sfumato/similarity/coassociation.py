@@ -109,10 +109,8 @@ class Coassociation(LinearOperator):
         return kernel.pair_shares(self.table)[0]
 
     def rows(self, L: np.ndarray) -> LinearOperator:
-        """Similarities of new objects to the n fitted ones, an operator (n_new, n).
-
-        ``L`` (n_new, m) holds their labels by the same m partitions; labels that a partition does
-        not have count as not seen.
+        """Similarities of new objects to the n fitted ones, an operator (n_new, n), from their
+        labels ``L`` (n_new, m) by the same partitions; unknown labels count as not seen.
         """
         return Rows(self.recode(L), self.table)
 
@@ -148,8 +146,8 @@ class Rows(LinearOperator):
 
 
 class Shares(LinearOperator):
-    """Times together divided by times seen together, for the objects of two tables; 0 for pairs
-    never seen together. Each product computes the rows in blocks.
+    """Times together divided by times seen together, for the objects of two tables (0 / 0 is 0),
+    computed in blocks of rows.
     """
 
     def __init__(self, left: kernel.Table, right: kernel.Table) -> None:
@@ -169,9 +167,8 @@ class Shares(LinearOperator):
         n, m = self.shape
         # Blocks of about 32 MB.
         size = max(1, 2**22 // m)
-        return np.concatenate(
-            [self.block(slice(low, min(low + size, n))) @ V for low in range(0, n, size)]
-        )
+        blocks = (slice(low, min(low + size, n)) for low in range(0, n, size))
+        return np.concatenate([self.block(rows) @ V for rows in blocks])
 
     def _adjoint(self) -> Shares:
         return Shares(self.right, self.left)

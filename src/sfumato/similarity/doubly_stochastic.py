@@ -10,8 +10,6 @@ An object of weight v counts as v copies in the sums. Both duals are convex. The
 pattern of its positive entries. So one Newton method with conjugate gradients serves both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -176,12 +174,9 @@ def _tolerance(W: Similarity) -> float:
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # divergence raises an error below
-def _scale(
-    W: Similarity, tol: float, max_iter: int, weights: np.ndarray | None
-) -> DoublyStochastic:
-    """The scaled similarity: fixed-point steps while they contract, Newton steps if they stall.
-
-    With weights v, the solution is x = z / v with z_i (W z)_i = v_i.
+def _scale(W: Similarity, tol: float, max_iter: int, weights: Weights) -> DoublyStochastic:
+    """Fixed-point steps while they contract, Newton steps if they stall. With weights v, the
+    solution is x = z / v with z_i (W z)_i = v_i.
     """
     degree = degrees(W, weights)
     xp = namespace(degree)

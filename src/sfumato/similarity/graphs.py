@@ -5,8 +5,6 @@ those (n, m) of new objects X to known objects Y. Bandwidths and local scales ar
 known objects, so both calls agree.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -182,10 +180,7 @@ def _features(X: Any, Y: Any, *, missing: bool = False, distances: bool = True) 
     if missing and isinstance(known, np.ndarray):
         refuse_empty_columns(known)
     if Y is not None and X.shape[1] != Y.shape[1]:
-        raise ValueError(
-            f"X has {X.shape[1]} features but Y has {Y.shape[1]}: they must describe the same "
-            "features"
-        )
+        raise ValueError(f"X has {X.shape[1]} features but Y has {Y.shape[1]}")
     return X, Y
 
 
@@ -201,13 +196,9 @@ def _squared_distances(X: Any, Y: Any) -> np.ndarray:
 
 def _median(values: np.ndarray, weights: Any) -> float:
     """The median; with weights, that of all copies."""
-    if weights is None:
-        return float(np.median(values))
-    order = np.argsort(values, kind="stable")
-    total = np.cumsum(np.asarray(weights, dtype=np.float64)[order])
-    low = int(np.searchsorted(total, total[-1] / 2 * (1 - 1e-12)))
-    high = int(np.searchsorted(total, total[-1] / 2 * (1 + 1e-12)))
-    return float(values[order[low]] + values[order[min(high, values.size - 1)]]) / 2
+    ends = (sign * values for sign in (1.0, -1.0))  # the lower of the two middle copies, from both
+    lower, upper = (np.quantile(v, 0.5, weights=weights, method="inverted_cdf") for v in ends)
+    return float(lower - upper) / 2
 
 
 def _positive(scales: np.ndarray) -> np.ndarray:
@@ -293,9 +284,8 @@ def finder_of(known: Any, queries: Any, metric: str) -> Finder:
 def reach(
     finder: Finder, queries: Any, n_neighbors: float, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and indices (n, q) of neighbours whose weights add up to ``n_neighbors``.
-
-    Without queries, the known objects are searched; each finds itself first.
+    """Distances and indices (n, q) of neighbours of ``queries`` (by default of the known objects)
+    whose weights add up to ``n_neighbors``.
     """
     n = weights.size
     q = min(int(n_neighbors), n)
@@ -335,9 +325,8 @@ def _graph(weight: np.ndarray, index: np.ndarray, m: int) -> sp.csr_array:
 
 
 def links(finder: Finder, X: Array, n_neighbors: int, weights: np.ndarray) -> sp.csr_array:
-    """Half a link to each neighbour, and half from each known object that has x as a neighbour.
-
-    The latter are searched among five times as many neighbours (at least 64).
+    """Half a link to each neighbour, and half from each known object that has x as a neighbour,
+    among five times as many neighbours (at least 64).
     """
     n_neighbors = min(n_neighbors, int(np.ceil(weights.sum())))
     farthest = _distance_at(*reach(finder, None, n_neighbors, weights), n_neighbors, weights)

@@ -160,8 +160,8 @@ def _refuse_lonely(W: np.ndarray, rows: np.ndarray, others: str) -> None:
 
 
 def _nested(guided: list[np.ndarray], objective: Objective) -> list[np.ndarray]:
-    """The two best starts among those with only the 1, 2, 4, ... features of largest scale: a
-    descent from all features often ends before the scales of irrelevant ones vanish.
+    """The two best starts among those with only the 1, 2, 4, ... features of largest scale:
+    descents from all features often end before irrelevant scales vanish.
     """
     candidates = []
     for scales in guided:
@@ -213,14 +213,11 @@ def _data_sets(X: Any, labels: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         check_consistent_length(features, known)
         classes, codes = np.unique(np.asarray(known), return_inverse=True)
         if not 1 < classes.size < len(codes):
-            raise ValueError(
-                f"labels must name at least 2 clusters and fewer than n={len(codes)}, got "
-                f"{classes.size}"
-            )
+            raise ValueError(f"labels must name 2 to {len(codes) - 1} clusters, got {classes.size}")
         sets.append((features, codes))
     if len({features.shape[1] for features, _ in sets}) > 1:
         raise ValueError(
-            "the data sets must have the same features, got "
+            "data sets must have the same features, got "
             f"{[features.shape[1] for features, _ in sets]}"
         )
     return sets
@@ -242,8 +239,8 @@ def pair_cost_gradient(
     With the rows e_i of the leading eigenvectors of the normalised similarity and the cosine c_ij
     of e_i and e_j, the cost is the weighted mean of (1 - c_ij)^2 over pairs that belong together
     and of c_ij^2 over pairs that belong apart. It is 0 if spectral clustering into ``n_clusters``
-    satisfies all pairs. Its derivative allows to learn any similarity that depends smoothly on
-    parameters from pairs, as ``spectral_cost_gradient`` does from labels.
+    satisfies all pairs. With its derivative, parameters of a similarity can be learnt from pairs,
+    as ``spectral_cost_gradient`` does from labels.
 
     Parameters
     ----------
@@ -276,9 +273,7 @@ def pair_cost_gradient(
     dense: np.ndarray = as_dense(check_similarity(W)).astype(np.float64)
     n = len(dense)
     if n < 3:
-        raise ValueError(
-            f"W holds similarities of {n} object{'s' * (n > 1)}: pairs are learnt from 3 or more"
-        )
+        raise ValueError(f"W must hold similarities of 3 objects or more, got {n}")
     check_number(n_clusters, "n_clusters", low=2, high=n - 1, integer=True)
     pairs, wanted, weights = _known(must_link, cannot_link, n)
     _refuse_lonely(dense, np.arange(n), "other")
@@ -340,8 +335,8 @@ Cost = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
 def _embedded(
     W: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-    """Degrees d, the leading eigenvectors E (n, k) of A = D^-1/2 W D^-1/2, and a function that
-    turns dJ/dP for the projection P = E E' into dJ/dW (including the dependence of A on d).
+    """Degrees, the leading eigenvectors E (n, k) of A = D^-1/2 W D^-1/2, and a function that turns
+    dJ/dP for the projection P = E E' into dJ/dW.
     """
     degree = W.sum(axis=1)
     s = degree**-0.5
@@ -373,8 +368,7 @@ def spectral_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]
 
 
 def neighbor_cost(W: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """Chance that a random step along W leaves its cluster, and its gradient. It is smooth, so its
-    minima are starts for descents of the spectral cost."""
+    """Smooth chance that a random step along W leaves its cluster, and its gradient, for starts."""
     W = W - np.diag(W.diagonal())
     same = labels[:, None] == labels
     degree = W.sum(axis=1) + 1e-300

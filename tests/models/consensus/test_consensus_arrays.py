@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import make_blobs, make_moons
 
 from sfumato import EvidenceAccumulation, MixtureEnsemble
-from sfumato.models.consensus import evidence as soft_evidence
+from sfumato.models.consensus import soft as soft_evidence
 
 strict = pytest.importorskip("array_api_strict")
 

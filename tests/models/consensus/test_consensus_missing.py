@@ -13,9 +13,11 @@ from sklearn.metrics import adjusted_rand_score
 
 from sfumato import ClusteringEnsemble, EvidenceAccumulation, MixtureEnsemble
 from sfumato.array.warn import EvidenceWarning
-from sfumato.components import kernel
-from sfumato.components.incomplete import expected_sums, incomplete_logits
-from sfumato.models.consensus import em, evidence
+from sfumato.components import gaussian as kernel
+from sfumato.components.gaussian import incomplete_logits
+from sfumato.components.incomplete import expected_sums
+from sfumato.models.consensus import evidence
+from sfumato.models.consensus import mixtures as em
 from sfumato.numerics import missing
 from sfumato.numerics.axes import fit_axes
 

@@ -83,5 +83,3 @@ def test_contradictions_and_other_consensus_functions_are_named(blobs):
     assert not hasattr(model, "memberships_")
     with pytest.raises(ValueError, match="cluster-kernel"):
         EvidenceAccumulation(3, consensus="average").fit(X, must_link=[[0, 1]])
-    with pytest.raises(ValueError, match="auto"):
-        EvidenceAccumulation("auto").fit(X, must_link=[[0, 1]])

@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 
 from sfumato.array.arrays import native
 from sfumato.array.rows import in_threads
-from sfumato.models.consensus import em
+from sfumato.models.consensus import mixtures as em
 from sfumato.numerics import distances
 
 

@@ -11,10 +11,9 @@ from sklearn.datasets import load_digits
 from sfumato.datasets import make_gaussians
 from sfumato.io.results import load, save
 from sfumato.metrics import adjusted_rand_index
-from sfumato.models.consensus import graph
-from sfumato.models.consensus.evidence import factorize
-from sfumato.models.consensus.graph import fit_graph
-from sfumato.models.consensus.soft import Settings, fit_reader
+from sfumato.models.consensus import evidence as graph
+from sfumato.models.consensus.evidence import fit_graph
+from sfumato.models.consensus.soft import Settings, factorize, fit_reader
 
 GROUPS = make_gaussians(300, 4, n_features=60, separation=8.0, random_state=0)
 X, Y = GROUPS.evidence, GROUPS.labels
@@ -69,7 +68,7 @@ def test_axes_are_the_principal_ones_in_the_given_scale(rng):
 
 @pytest.mark.parametrize("n_formed", [1000, 10])
 def test_sparse_and_dense_rows_have_the_same_columns(rng, monkeypatch, n_formed):
-    monkeypatch.setattr(graph, "TUNING", graph.TUNING._replace(n_formed=n_formed))
+    monkeypatch.setattr(graph, "GRAPH", graph.GRAPH._replace(n_formed=n_formed))
     dense = np.where(rng.random(X.shape) < 0.5, 0.0, X)
     both = [fitted(rows)(rows) for rows in (dense, sp.csr_array(dense))]
     assert both[0].shape[0] == both[1].shape[0] == 300
@@ -81,7 +80,7 @@ def test_columns_are_hard_partitions_of_fitted_objects():
     kind = fitted(X)
     H = kind(X)
     assert H.shape == (300, kind.offsets[-1])
-    assert len(kind.offsets) - 1 == graph.TUNING.n_members
+    assert len(kind.offsets) - 1 == graph.GRAPH.n_members
     np.testing.assert_array_equal(H.data, 1.0)
     np.testing.assert_array_equal(H.sum(axis=1), len(kind.offsets) - 1)
     for low, high in zip(kind.offsets[:-1], kind.offsets[1:], strict=True):
@@ -147,7 +146,7 @@ def test_constant_columns_and_few_features(rng):
 
 
 def test_many_objects_without_faiss_are_a_sample(monkeypatch):
-    monkeypatch.setattr(graph, "TUNING", graph.TUNING._replace(exact=100))
+    monkeypatch.setattr(graph, "GRAPH", graph.GRAPH._replace(exact=100))
     monkeypatch.setattr(graph, "find_spec", lambda name: None)
     kind = fitted(X)
     assert len(kind.known) == 100
@@ -157,7 +156,7 @@ def test_many_objects_without_faiss_are_a_sample(monkeypatch):
 def test_many_objects_with_faiss_are_all_in_the_graph(monkeypatch):
     pytest.importorskip("faiss")
     distance, index = graph._neighbours(X.astype(np.float32), 10)
-    monkeypatch.setattr(graph, "TUNING", graph.TUNING._replace(exact=100))
+    monkeypatch.setattr(graph, "GRAPH", graph.GRAPH._replace(exact=100))
     near, found = graph._neighbours(X.astype(np.float32), 10)
     assert np.mean([len(np.intersect1d(a, b)) for a, b in zip(index, found, strict=True)]) > 9
     assert (found != np.arange(300)[:, None]).all()

@@ -10,7 +10,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from sfumato import EvidenceAccumulation
 from sfumato.memberships import entropy, one_hot
-from sfumato.models.consensus import em, soft
+from sfumato.models.consensus import mixtures as em
+from sfumato.models.consensus import soft
 from sfumato.selection.criteria import mean_agreement
 
 
@@ -78,7 +79,8 @@ def test_noise_of_more_objects_reaches_less():
 
 def test_a_number_that_cuts_off_strays_scores_less_than_one_of_even_clusters():
     even, strays = np.repeat([0, 1], 50), np.repeat([0, 1], [97, 3])
-    scores = [soft._score(0.9, one_hot(labels, 2), np.ones(100)) for labels in (even, strays)]
+    clusters = [one_hot(labels, 2) for labels in (even, strays)]
+    scores = [soft.reader_of(U, U, np.ones(100)).worth(0.9) for U in clusters]
     assert scores[0] == pytest.approx(0.9)
     assert scores[1] < 0.3 * scores[0]
 

@@ -11,7 +11,8 @@ from sklearn.metrics import adjusted_rand_score
 from sfumato import EvidenceAccumulation, MixtureEnsemble
 from sfumato.datasets import make_gaussians
 from sfumato.memberships import align, one_hot
-from sfumato.models.consensus.evidence import GivenColumns, factorize
+from sfumato.models.consensus.evidence import GivenColumns
+from sfumato.models.consensus.soft import factorize
 from sfumato.numerics.axes import fit_axes
 
 

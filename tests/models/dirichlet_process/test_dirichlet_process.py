@@ -21,7 +21,8 @@ from sfumato.conjugate import (
 )
 from sfumato.datasets import make_gaussians
 from sfumato.metrics import adjusted_rand_index
-from sfumato.models.dirichlet_process import sampling, variational
+from sfumato.models.dirichlet_process import kernel as variational
+from sfumato.models.dirichlet_process import sampling
 from tolerances import LAST, settled, stopped
 
 INFERENCES = ("variational", "gibbs")

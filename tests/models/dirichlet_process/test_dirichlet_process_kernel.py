@@ -10,6 +10,11 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp, xlogy
 from slow_seats import slow, slow_visit
 
+from sfumato.components.conjugate import (
+    CountComponent,
+    DiagonalComponent,
+    FullComponent,
+)
 from sfumato.conjugate import (
     BetaBinomial,
     DirichletMultinomial,
@@ -17,11 +22,6 @@ from sfumato.conjugate import (
     NormalInverseWishart,
 )
 from sfumato.models.dirichlet_process import kernel, sampling
-from sfumato.models.dirichlet_process.components import (
-    CountComponent,
-    DiagonalComponent,
-    FullComponent,
-)
 
 D = 3
 PRIORS = {

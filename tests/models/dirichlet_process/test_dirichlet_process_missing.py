@@ -6,10 +6,10 @@ from scipy import stats
 from scipy.integrate import quad
 
 from sfumato import DirichletProcessMixture
+from sfumato.components.conjugate import FullComponent
 from sfumato.conjugate import DirichletMultinomial
 from sfumato.metrics import adjusted_rand_index
 from sfumato.models.dirichlet_process import kernel
-from sfumato.models.dirichlet_process.components import FullComponent
 from tolerances import settled, stopped
 
 UNIT = np.array([2.0, 1.0, 0.5])

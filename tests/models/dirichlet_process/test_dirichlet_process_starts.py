@@ -8,10 +8,12 @@ from sklearn.metrics import adjusted_rand_score
 
 from sfumato import DirichletProcessMixture
 from sfumato.array.rows import Rows
+from sfumato.components import conjugate as priors
 from sfumato.conjugate import DirichletMultinomial, NormalInverseGamma, NormalInverseWishart
 from sfumato.data.constraints import Known
 from sfumato.engine.linked import LinkedRows
-from sfumato.models.dirichlet_process import kernel, priors, variational
+from sfumato.models.dirichlet_process import kernel
+from sfumato.models.dirichlet_process import kernel as variational
 
 
 def component_of(X, kind=NormalInverseWishart):

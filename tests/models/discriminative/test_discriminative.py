@@ -327,8 +327,8 @@ def test_odd_data_are_survived():
 @pytest.mark.parametrize(
     "parameters, message",
     [
-        ({"prior": 0.0}, "prior must be a positive number"),
-        ({"prior": [1.0, 1.0]}, "prior must be a positive number .* or 3"),
+        ({"prior": 0.0}, "prior must hold positive numbers"),
+        ({"prior": [1.0, 1.0]}, "prior must be an array of shape .* or \\(3,\\)"),
         ({"bandwidth": -1.0}, "bandwidth must lie"),
         ({"bandwidth": "wide"}, "bandwidth must be"),
         ({"spread": 0.0}, "spread must lie"),
@@ -452,7 +452,7 @@ def test_classes_of_pandas(kind):
         (FLOWERS[1] * 1j, "y must hold integers or strings, got dtype"),
         ([[1, 2]] * 49 + [[1]], "y must be an array of classes"),
         ({"a": 1}, "y must hold 50 classes"),
-        (np.stack([NAMES, NAMES], axis=1), "y of shape .* must hold numbers"),
+        (np.stack([NAMES, NAMES], axis=1), "y, class distributions, must hold numbers"),
         (np.full((50, 3), 1e308), "sum to 1"),
         (np.empty((50, 0)), "y must hold 50 classes"),
         (np.where(FLOWERS[1] == 1, np.inf, 0.0), "y contains infinity"),
@@ -545,9 +545,9 @@ def test_one_of_several_numbers_is_chosen():
             {"algorithm": "online", "learning_rate": 1e300},
             "learning_rate must lie in .* got 1e.300",
         ),
-        ({"prior": "x"}, "prior must be a positive number .* got 'x'"),
-        ({"prior": [1, [2]]}, "prior must be a positive number"),
-        ({"prior": 1e308}, "prior must be a positive number"),
+        ({"prior": "x"}, "prior must be an array of numbers .* got .x."),
+        ({"prior": [1, [2]]}, "prior must be an array of numbers"),
+        ({"prior": 1e308}, "prior must hold positive numbers"),
         ({"max_clusters": 1}, "max_clusters must"),
     ],
 )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 from sklearn.metrics import mutual_info_score
 
-from sfumato.models.discriminative import kernel
+from sfumato.models.discriminative import problem as kernel
 from sfumato.numerics import contingency
 
 

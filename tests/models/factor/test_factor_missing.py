@@ -1,5 +1,7 @@
 """Factor mixtures with missing values: marginal densities, a slow loop, finite differences."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,16 @@ from sfumato import FactorMixture
 from sfumato.components import factor as kernel
 from sfumato.metrics import adjusted_rand_index
 from sfumato.numerics.distances import Coordinates
+
+PLAIN = kernel.Factors(1, 1, None, 1e-3, False, False)
+
+
+def summarize(X, w, at, given=None, *, missing=False):
+    return replace(PLAIN, missing=missing).summarize(X, w, at, given)
+
+
+def update(stats, s, floor, *, shared):
+    return replace(PLAIN, floor=floor, shared=shared).update(stats, s)
 
 
 def state(k=2, d=4, q=2, seed=0):
@@ -55,9 +67,7 @@ def test_one_step_equals_a_slow_loop(shared):
     w = np.random.default_rng(1).random(len(X))
     L = slow_joint(X, s)
     R = np.exp(L - np.logaddexp.reduce(L, axis=0)) * w
-    found = kernel.update(
-        kernel.summarize(X, w, kernel.ready(s), missing=True), s, 1e-9, shared=shared
-    )
+    found = update(summarize(X, w, kernel.ready(s), missing=True), s, 1e-9, shared=shared)
     residual, seen = np.zeros((2, 4)), np.zeros((2, 4))
     for j in range(2):
         for c in range(4):
@@ -87,9 +97,9 @@ def test_a_step_never_lowers_the_observed_likelihood(seed, k, q, shared):
     X, s = data(25, seed=seed), state(k, 4, q, seed)
     values = []
     for _ in range(8):
-        stats = kernel.summarize(X, None, kernel.ready(s), missing=True)
+        stats = summarize(X, None, kernel.ready(s), missing=True)
         values.append(stats.objective)
-        s = kernel.update(stats, s, 1e-3, shared=shared)
+        s = update(stats, s, 1e-3, shared=shared)
     # The first step makes the noise common where it must be.
     assert np.diff(values[int(shared) :]).min() >= -1e-8 * abs(values[-1])
 
@@ -101,9 +111,7 @@ def test_a_fixed_point_is_stationary_by_finite_differences():
     X += rng.normal(size=X.shape)
     X[rng.random(X.shape) < 0.2] = np.nan
     for _ in range(1000):
-        s = kernel.update(
-            kernel.summarize(X, None, kernel.ready(s), missing=True), s, 0.01, shared=False
-        )
+        s = update(summarize(X, None, kernel.ready(s), missing=True), s, 0.01, shared=False)
     assert s.uniquenesses.min() > 0.011
     d = s.means.shape[1]
     plain = Coordinates(np.zeros(d), np.ones(d), None, np.ones(d))
@@ -121,21 +129,19 @@ def test_a_fixed_point_is_stationary_by_finite_differences():
 def test_without_holes_it_is_the_plain_step(shared):
     X, s = np.random.default_rng(0).normal(size=(30, 4)), state()
     plain, full = (
-        kernel.summarize(X, None, kernel.ready(s)),
-        kernel.summarize(X, None, kernel.ready(s), missing=True),
+        summarize(X, None, kernel.ready(s)),
+        summarize(X, None, kernel.ready(s), missing=True),
     )
     assert full.objective == pytest.approx(plain.objective)
-    one = kernel.update(plain, s, 1e-3, shared=shared)
-    for a, b in zip(one, kernel.update(full, s, 1e-3, shared=shared), strict=True):
+    one = update(plain, s, 1e-3, shared=shared)
+    for a, b in zip(one, update(full, s, 1e-3, shared=shared), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
 
 
 def test_a_feature_that_a_cluster_has_nowhere_keeps_its_parameters():
     X, s = data(20), state()
     given = np.tile([1.0, 0.0], (20, 1))
-    found = kernel.update(
-        kernel.summarize(X, None, kernel.ready(s), given, missing=True), s, 1e-3, shared=False
-    )
+    found = update(summarize(X, None, kernel.ready(s), given, missing=True), s, 1e-3, shared=False)
     np.testing.assert_array_equal(found.means[1], s.means[1])
     np.testing.assert_array_equal(found.uniquenesses[1], s.uniquenesses[1])
     assert np.isfinite(found.means).all()

@@ -14,7 +14,8 @@ from sklearn.metrics import adjusted_rand_score
 from sfumato import FuzzyCMeans
 from sfumato.array.warn import EvidenceWarning
 from sfumato.datasets import make_gaussians
-from sfumato.models.fuzzy import fuzziness, kernel
+from sfumato.models.fuzzy import kernel
+from sfumato.models.fuzzy import kernel as fuzziness
 
 X, _, LABELS = make_gaussians(600, 4, n_features=8, separation=7, random_state=0)
 

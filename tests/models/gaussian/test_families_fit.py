@@ -13,9 +13,9 @@ from scipy.stats import multivariate_normal
 from sklearn.datasets import load_iris
 
 from sfumato import GaussianMixture
+from sfumato.components.gaussian import FAMILIES
 from sfumato.conjugate import NormalInverseWishart
 from sfumato.engine import mixture
-from sfumato.numerics.families import FAMILIES
 
 IRIS = load_iris().data
 DATA = Path(__file__).parent / "data"

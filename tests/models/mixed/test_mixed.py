@@ -222,13 +222,13 @@ def test_dates_and_wrong_settings_are_refused():
 
 
 @pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
-@pytest.mark.parametrize(("value", "words"), [([1], "lists"), ({"a": 1}, "records")])
-def test_columns_of_lists_are_named(value, words):
+@pytest.mark.parametrize("value", [[1], {"a": 1}])
+def test_columns_of_lists_are_named(value):
     table = pd.DataFrame({"a": np.arange(20.0), "l": [value] * 20})
-    with pytest.raises(TypeError, match=f"column 'l' holds {words}"):
+    with pytest.raises(TypeError, match="column 'l' holds values such as"):
         MixedMixture(2).fit(table)
     good = table.assign(l=list("uv") * 10)
-    with pytest.raises(TypeError, match=f"column 'l' holds {words}"):
+    with pytest.raises(TypeError, match="column 'l' holds values such as"):
         MixedMixture(2, random_state=0).fit(good).predict_proba(table)
 
 

@@ -11,12 +11,13 @@ pytest.importorskip("triton")
 from sklearn.base import clone
 
 from sfumato import PairwiseProbabilisticClustering
-from sfumato.components import kernel as gaussian
+from sfumato.components import gaussian
+from sfumato.components.gaussian import family_of
 from sfumato.models.fuzzy import kernel as fuzzy
-from sfumato.models.pairwise import cuda, panels
+from sfumato.models.pairwise import cuda
 from sfumato.models.pairwise import kernel as pairwise
+from sfumato.models.pairwise import kernel as panels
 from sfumato.numerics import distances, simplex
-from sfumato.numerics.families import family_of
 
 
 def similarity(rng, n):
@@ -44,8 +45,10 @@ def test_a_sweep_is_that_of_the_panels_on_the_processor(rng, n, runs, k, exclude
     there = pairwise.Problem(cuda.Panels(torch.from_numpy(W).cuda()), exclude, None)
     here = pairwise.Problem(pairwise.Explicit(torch.from_numpy(W).double()), exclude, None)
     here.W.panels = there.W.panels
-    state, f = panels.step(there, pairwise.start(there, torch.from_numpy(U).cuda()))
-    expected, f_expected = panels.step(here, pairwise.start(here, torch.from_numpy(U).double()))
+    state, f = panels.panel_step(there, pairwise.start(there, torch.from_numpy(U).cuda()))
+    expected, f_expected = panels.panel_step(
+        here, pairwise.start(here, torch.from_numpy(U).double())
+    )
     np.testing.assert_allclose(f, f_expected, rtol=1e-5)
     assert np.abs(state.U.cpu().numpy() - expected.U.numpy()).mean() < 1e-6
     np.testing.assert_allclose(state.U.sum(2).cpu().numpy(), 1.0, atol=1e-6)
@@ -62,7 +65,7 @@ def test_sweeps_report_the_objective_of_their_memberships_and_never_raise_it(rng
     )
     values = []
     for _ in range(4):
-        state, f = panels.step(problem, state)
+        state, f = panels.panel_step(problem, state)
         values.append(f)
     assert np.all(np.diff(values, axis=0) <= 0)
     for run in range(runs):
@@ -79,7 +82,7 @@ def test_the_same_sweep_twice_is_the_same_to_the_last_bit(rng):
     start = pairwise.start(
         problem, torch.from_numpy(simplex.draw(rng, (900, 2, 20)).astype(np.float32)).cuda()
     )
-    first, second = (panels.step(problem, start) for _ in range(2))
+    first, second = (panels.panel_step(problem, start) for _ in range(2))
     assert torch.equal(first[0].U, second[0].U)
     np.testing.assert_array_equal(first[1], second[1])
 

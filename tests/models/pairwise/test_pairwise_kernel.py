@@ -9,7 +9,8 @@ from scipy.sparse.linalg import aslinearoperator
 
 from sfumato.array.arrays import to_numpy
 from sfumato.engine import loop
-from sfumato.models.pairwise import kernel, panels
+from sfumato.models.pairwise import kernel
+from sfumato.models.pairwise import kernel as panels
 from sfumato.numerics import simplex
 
 
@@ -36,6 +37,14 @@ def evidence(W):
     }
 
 
+def test_a_part_of_a_similarity_is_that_of_its_rows_and_columns():
+    W, rows = similarity(np.random.default_rng(0), 6), np.array([4, 1, 3])
+    strict = pytest.importorskip("array_api_strict").asarray(W)
+    for given in (W, strict):
+        part = kernel.Explicit(given).part(rows).W
+        np.testing.assert_array_equal(np.asarray(part), W[np.ix_(rows, rows)])
+
+
 @pytest.mark.parametrize("exclude", [False, True])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "factor", "sparse factor"])
 def test_a_sweep_reports_the_objective_of_its_memberships(rng, kind, exclude):
@@ -58,7 +67,7 @@ def test_every_kind_of_similarity_reaches_the_same_minimum(rng, exclude, scale):
     found = {}
     for kind, operator in evidence(W).items():
         problem = kernel.Problem(operator, exclude, scale)
-        sweep = panels.step if kind == "operator" else kernel.coordinate_step
+        sweep = panels.panel_step if kind == "operator" else kernel.coordinate_step
         step = loop.Extrapolation.accelerate(partial(sweep, problem), kernel.combine, kernel.select)
         begun = loop.Extrapolation(kernel.start(problem, begin))
         run = loop.iterate(step, begun, max_iter=3000, tol=1e-13)
@@ -75,9 +84,9 @@ def test_steps_never_raise_the_objective_and_stay_on_the_simplex(rng, exclude):
     U = simplex.draw(rng, (50, 2, 4))
     for step, state in (
         (partial(kernel.coordinate_step, problem), kernel.start(problem, U)),
-        (partial(panels.step, problem), kernel.start(problem, U)),
+        (partial(panels.panel_step, problem), kernel.start(problem, U)),
         (partial(kernel.baum_eagon_step, problem), kernel.start(problem, U)),
-        (partial(panels.step, implicit), kernel.start(implicit, U)),
+        (partial(panels.panel_step, implicit), kernel.start(implicit, U)),
     ):
         run = loop.iterate(step, state, max_iter=60, tol=0)
         assert np.all(np.diff(run.history, axis=0) <= 1e-9 * np.square(W).sum())
@@ -129,7 +138,7 @@ def test_sweeps_by_panels_run_on_every_array_library(array, rng):
         problem = kernel.Problem(kernel.Explicit(make(W)), True, None)
         state = kernel.start(problem, make(U))
         for _ in range(100):
-            state, f = panels.step(problem, state)
+            state, f = panels.panel_step(problem, state)
         values.append(f[0])
         np.testing.assert_allclose(to_numpy(state.U).sum(axis=2), 1, atol=1e-12)
     assert values[0] == pytest.approx(values[1], rel=1e-5)

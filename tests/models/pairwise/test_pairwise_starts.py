@@ -6,7 +6,8 @@ import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from sfumato import PairwiseProbabilisticClustering
-from sfumato.models.pairwise import kernel, solve
+from sfumato.models.pairwise import estimator as solve
+from sfumato.models.pairwise import kernel
 
 DESCEND = partial(solve.descend, solve.Settings(4, 500, 1e-8, None), "coordinate")
 

@@ -5,8 +5,8 @@ import pytest
 from sklearn.datasets import load_iris
 
 from sfumato import EvidenceWarning, GaussianMixture, StudentMixture
+from sfumato.components.gaussian import FAMILIES
 from sfumato.metrics import adjusted_rand_index
-from sfumato.numerics.families import FAMILIES
 from sfumato.selection import choose_n_clusters
 
 

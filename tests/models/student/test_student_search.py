@@ -7,8 +7,8 @@ import pytest
 from sklearn.datasets import load_iris
 
 from sfumato import EvidenceWarning, StudentMixture
+from sfumato.components import gaussian as families
 from sfumato.engine import search
-from sfumato.numerics import families
 
 quiet = pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
 

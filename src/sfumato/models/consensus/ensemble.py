@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from ...array.arrays import native
 from ...array.rows import _controller, in_threads
 from ...array.types import Array, ArrayLike, Estimator, Weights
-from ...array.validation import InputSize, as_generator, check_number, refuse_subnormal, require
+from ...array.validation import InputSize, as_generator, check_number, require
 from ...array.warn import warn
 from ...data.features import check_features, refuse_tensors
 from ...engine import loop
@@ -84,8 +84,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     References
     ----------
-    Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI
-    27(6).
+    Fred and Jain (2005). Combining multiple clusterings. IEEE TPAMI 27(6).
 
     Examples
     --------
@@ -100,6 +99,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     (3, 10)
     """
 
+    _streams = False
     labelings_: np.ndarray
 
     def __init__(
@@ -133,17 +133,11 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         y : ignored
         sample_weight : array of shape (n,), optional
             A weight of w counts as w copies of the object. Equal rows are one object. Objects of
-            weight 0 do not affect the partitions and are labelled afterwards.
-
-        Returns
-        -------
-        self
-        """
+            weight 0 do not affect the partitions and are labelled afterwards."""
         self._check_parameters()
         self._check_memory(X)
         refuse_tensors(self, X)
         given = check_features(self, X, reset=True)
-        refuse_subnormal(given, "X")
         objects = distinct_rows(given, object_weights(sample_weight, given))
         # Partitions do not depend on the origin, but rounding errors do.
         self._origin: Any = 0 if sp.issparse(given) else given.mean(axis=0, dtype=np.float64)
@@ -182,9 +176,6 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         if isinstance(self.algorithms, (list, tuple)) and not self.algorithms:
             raise ValueError("algorithms must name at least one clusterer, got an empty list")
 
-    def _streams(self) -> bool:
-        return False
-
     def _check_memory(self, X: ArrayLike) -> None:
         size = InputSize.of(X)
         if size is None:
@@ -214,7 +205,6 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return [(*job, int(seed)) for job, seed in zip(jobs, seeds, strict=True)]
 
     def _run(self, function: Any, arguments: list[tuple[Any, ...]]) -> Any:
-        """Results in order, from threads that use one core each."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             for done, result in enumerate(in_threads(function, arguments, None), 1):
@@ -233,16 +223,12 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def fit_transform(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> np.ndarray:
-        """Make the partitions and return them, (n, m).
-
-        -1 means that a partition did not see an object.
-        """
+        """Make the partitions and return them, (n, m). -1 for an object that one did not see."""
         return self.fit(X, y, sample_weight=sample_weight).labelings_
 
     def transform(self, X: Array) -> np.ndarray:
         """Labels (n_new, m) of new objects by every partition: that of the nearest center, of the
-        member's ``predict``, or of the nearest object.
-        """
+        member's ``predict``, or of the nearest object."""
         check_is_fitted(self)
         refuse_tensors(self, X)
         X = self._centred(check_features(self, X, reset=False))
@@ -279,9 +265,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
 
 class Member(NamedTuple):
-    """Rule that labels new objects: centers, an estimator, or (with neither) the nearest seen
-    object.
-    """
+    """Rule that labels new objects: centers, an estimator, or (neither) the nearest object."""
 
     n_clusters: int = 1
     centers: np.ndarray | None = None
@@ -290,9 +274,7 @@ class Member(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Settings shared by all partitions; ``near`` (n, m) are the nearest neighbours of every
-    object.
-    """
+    """Settings shared by all partitions; ``near`` (n, m) are neighbours of each object."""
 
     n_clusters: tuple[int, int]
     subsample: float
@@ -444,9 +426,7 @@ def fit_weighted(model: Estimator, X: Array, weights: Weights) -> np.ndarray:
 
 def _split(labels: np.ndarray, sample: np.ndarray, near: np.ndarray | None) -> np.ndarray:
     """Labels of a sample with clusters split where links between near objects do not connect them.
-
-    ``near`` (n, m) are the nearest neighbours of all objects; None keeps clusters whole.
-    """
+    ``near`` (n, m) are the nearest neighbours of all objects; None keeps clusters whole."""
     if near is None:
         return labels
     everyone = np.arange(-len(near), 0)  # objects outside the sample connect nothing
@@ -455,7 +435,6 @@ def _split(labels: np.ndarray, sample: np.ndarray, near: np.ndarray | None) -> n
 
 
 def _means(X: Any, labels: np.ndarray, weights: Weights = None) -> np.ndarray:
-    """Mean of every cluster, (k, p)."""
     own = (np.ones(len(labels)) if weights is None else weights).astype(X.dtype)
     members = sp.csc_array((own, labels, np.arange(len(labels) + 1)))
     sums = members @ X
@@ -499,7 +478,6 @@ def _nearest(X: Array, centers: Any) -> np.ndarray:
 
 
 def _near(X: Array, n_neighbors: int) -> np.ndarray:
-    """Nearest neighbours (n, m) of every object."""
     if X.shape[0] == 1:
         return np.empty((1, 0), dtype=np.intp)
     nearest = NearestNeighbors(n_neighbors=min(n_neighbors, X.shape[0] - 1)).fit(X)

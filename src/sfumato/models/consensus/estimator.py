@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from numbers import Integral
@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_feature_names
 
 from ...array.arrays import as_dense, asarray_like, namespace, to_numpy
 from ...array.docs import documented
@@ -24,63 +26,60 @@ from ...array.validation import (
     check_n_clusters,
     check_number,
     check_numbers,
-    refuse_subnormal,
+    check_weights,
 )
 from ...array.warn import warn
-from ...data.features import check_observed, without_empty
-from ...engine.clusterer import most_clusters, plain_features
+from ...data.features import check_features, check_observed, warn_of_empty, without_empty
+from ...engine.clusterer import CooccurrenceIntervals, most_clusters, plain_features
 from ...engine.levels import local_maxima, products, sizes
 from ...engine.numbers import number_of_few
 from ...engine.objects import object_weights
 from ...engine.structure import CONFIDENT, has_few
+from ...numerics.label_table import brier_score
 from ...selection.choose import Choice, reported
 from . import evidence as kinds
 from . import hard, soft
-from .fitted import KEPT, Constraints, FittedConsensus, fit_linked
 from .mixtures import MixtureEnsemble
-from .solutions import Settings, run_of
+from .solutions import LinkedConsensus, Settings, fit_linked, run_of
 from .solvers import NAMES, memory_needed
 
+KEPT = 2**27  # largest number of bytes of features that a fitted model keeps for resampling
 
-class EvidenceAccumulation(FittedConsensus):
+
+class EvidenceAccumulation(CooccurrenceIntervals):
     """One soft clustering from many: u_i'u_j is the chance that objects i and j belong together.
 
     Parameters
     ----------
     n_clusters : int, "auto" or a sequence of int, default="auto"
         A number, several to choose from, or "auto". The score of k is the relative gap after the
-        k-th eigenvalue of the normalised co-association, reduced by the misfit of k clusters. For
-        features it is multiplied by the information of the memberships, as the mean over small
-        mixtures, k-means partitions and the neighbour graph; for labelings by the mean adjusted
-        Rand index between clusters and labelings. If no score is above noise, the answer is one
-        cluster. The fit is the same as with ``n_clusters=k``.
+        k-th eigenvalue of the normalised co-association, reduced by the misfit of k clusters, times
+        the information of the memberships (mean over kinds of evidence) or, for labelings, the mean
+        adjusted Rand index of clusters and labelings. If no score is above noise, the answer is one
+        cluster.
     ensemble : None, MixtureEnsemble, ClusteringEnsemble or "precomputed"
-        Source of the evidence. None makes several kinds from features: small Gaussian mixtures,
-        fine connected k-means partitions, and mixtures of about ``n_clusters`` Gaussians. The
-        answer is that of the kind with the smallest mean misfit to the other kinds, divided by its
-        information. For many objects with many features, communities of the neighbour graph are
-        used instead. If ``consensus`` is not ``"cluster-kernel"``, None means
-        ``ClusteringEnsemble()``. ``"precomputed"``: ``fit`` is given labelings (n, m), or a list of
-        membership matrices (n, k_b).
+        Source of the evidence. None makes several kinds from features (small Gaussian mixtures,
+        fine connected k-means partitions, mixtures of about ``n_clusters`` Gaussians; communities
+        of the neighbour graph for many objects with many features) and takes the one that the
+        others agree with most; ``ClusteringEnsemble()`` if ``consensus`` is not
+        ``"cluster-kernel"``. ``"precomputed"``: ``fit`` is given labelings (n, m), or a list of
+        membership matrices (n, k_b), and ``predict_proba`` those of new objects.
     consensus : str or estimator
         ``"cluster-kernel"``: the pairwise model on the rank-k cluster kernel of the co-association.
-        The others need labelings. ``"coassociation"``: the published model on the co-association
-        itself, squared loss over all raw observations, so that a pair weighs as often as it was
-        seen. ``"coassociation-likelihood"``, ``"coassociation-kullback-leibler"`` and
+        The others need labelings. ``"coassociation"``: the published model, squared loss over all
+        raw observations. ``"coassociation-likelihood"``, ``"coassociation-kullback-leibler"`` and
         ``"coassociation-itakura-saito"``: Bernoulli likelihood or one of these divergences in place
         of squares, with the explicit matrix, for a few thousand objects. ``"single"``,
         ``"average"``, ``"complete"``: linkage on 1 - co-association. ``"cspa"``, ``"hgpa"``,
-        ``"mcla"``, ``"hbgf"``: the graph and
-        hypergraph cuts of Strehl and Ghosh (2002) and of Fern and Brodley (2004), as normalised
-        cuts, for comparison. Or any estimator that takes a similarity.
+        ``"mcla"``, ``"hbgf"``: the graph and hypergraph cuts of Strehl and Ghosh (2002) and of Fern
+        and Brodley (2004), as normalised cuts. Or any estimator that takes a similarity.
     max_clusters : int
-        Largest number of clusters that "auto" tries at first; up to four times this number, it
-        tries those that the evidence suggests.
+        Largest number that "auto" tries at first; up to four times as many if they are promising.
     n_resamples : int
         Number of resamples of the partitions for ``uncertainty_``; 0 for none.
     n_init, max_iter, tol : int, int, float
-        Number of starts, largest number of sweeps, and the relative decrease of the objective at
-        which to stop.
+        Starts, largest number of sweeps, and the relative decrease of the objective at which to
+        stop.
     random_state : int, Generator, RandomState or None
 
     Attributes
@@ -99,23 +98,17 @@ class EvidenceAccumulation(FittedConsensus):
         The fitted ensemble, if one was used.
     uncertainty_ : array of shape (n, n_clusters)
         Standard errors of the memberships (if ``n_resamples``).
-    candidates_, scores_ : arrays
-        Numbers of clusters tried by ``"auto"``, and their scores (higher is better).
-    selection_ : Choice
-        With "auto", the table of candidates, as from ``selection.choose_n_clusters``.
-    objective_, history_ : float, array
-        Objective of the consensus model: squared error, or minus the log-likelihood.
-    n_clusters_, n_iter_, converged_ : int, int, bool
+    candidates_, scores_, selection_ : arrays, Choice
+        With "auto", the numbers that were tried, their scores (higher is better), and a table.
+    objective_, history_, n_clusters_, n_iter_, converged_
+        As in every estimator; the objective is the squared error, or minus the log-likelihood.
 
     References
     ----------
-    Rota Bulo, Lourenco, Fred and Pelillo (2010). Pairwise probabilistic clustering using evidence
-    accumulation. S+SSPR.
-    Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI
-    27(6).
-    Strehl and Ghosh (2002). Cluster ensembles: a knowledge reuse framework. JMLR 3.
-    Fern and Brodley (2004). Solving cluster ensemble problems by bipartite graph partitioning.
-    ICML.
+    Rota Bulo and others (2010). Pairwise probabilistic clustering. S+SSPR.
+    Fred and Jain (2005). Combining multiple clusterings. IEEE TPAMI 27(6).
+    Strehl and Ghosh (2002). Cluster ensembles. JMLR 3.
+    Fern and Brodley (2004). Cluster ensembles by bipartite graph partitioning. ICML.
 
     Examples
     --------
@@ -137,6 +130,11 @@ class EvidenceAccumulation(FittedConsensus):
     array([ True,  True,  True,  True,  True])
     """
 
+    _any_library = True  # arrays of every library that follows the array API standard
+    _soft: Any
+    _hard: Any
+    _linked: LinkedConsensus | None
+    _order: np.ndarray
     chooses_n_clusters = "auto"
     own_criteria = ("penalized-eigengap",)
 
@@ -145,8 +143,7 @@ class EvidenceAccumulation(FittedConsensus):
         """Whether features may have any units (the default).
 
         If the ranges of all features are similar, the number of clusters also depends on their
-        scale.
-        """
+        scale."""
         return self.ensemble is None
 
     def __init__(
@@ -194,46 +191,38 @@ class EvidenceAccumulation(FittedConsensus):
         must_link, cannot_link : arrays of shape (q, 2) or (q, 3), optional
             Pairs of rows that belong together (they share one row of memberships) or apart, with
             weights in a third column, as in ``PairwiseProbabilisticClustering``. They need
-            ``consensus="cluster-kernel"`` and form all pairs of objects.
-
-        Returns
-        -------
-        self
-        """
-        self._forget()
+            ``consensus="cluster-kernel"`` and form all pairs of objects."""
         self._check_parameters()
-        constraints = Constraints(y, must_link, cannot_link)
+        links = {"y": y, "must_link": must_link, "cannot_link": cannot_link}
         rng = as_generator(self.random_state)
         settings = Settings(self.n_init, self.max_iter, self.tol, int(rng.integers(2**31)))
-        if self._precomputed() and kinds.is_list_of_memberships(X):
+        several = isinstance(X, (list, tuple)) and len(X) > 0 and all(np.ndim(U) == 2 for U in X)
+        if several and self._precomputed():
             H, offsets, weights = kinds.check_given(X, partition_weight)
             self.n_features_in_ = len(offsets) - 1
-            mass = object_weights(sample_weight, H)
-            self._fit_soft(H, offsets, weights, mass, settings, rng)
+            made: Any = partial(kinds.GivenEvidence, H, offsets, weights)
+            self._fit_soft(H, made, object_weights(sample_weight, H), settings, rng)
         elif self._takes_soft_evidence():
             self._check_memory(X)
             X = check_observed(self, X, reset=True)
-            refuse_subnormal(X, "X")
-            ensemble: Any = self.ensemble
+            ensemble: Any = None if self.ensemble is None else clone(self.ensemble)
             weights = kinds.check_member_weights(partition_weight, ensemble)
+            made = partial(kinds.FeatureEvidence, X, ensemble, weights)
             mass = without_empty(X, object_weights(sample_weight, X))
-            self._fit_soft(X, None, weights, mass, settings, rng)
+            self._fit_soft(X, made, mass, settings, rng)
         else:
             self._check_memory(X)
-            self._fit_hard(X, partition_weight, sample_weight, settings, rng)
+            self._fit_hard(X, (partition_weight, sample_weight), settings, rng)
         self._linked = None
-        if any(part is not None for part in constraints):
-            try:
-                self._linked = fit_linked(self, X, constraints, settings, sample_weight)
-            except (ValueError, TypeError):
-                self._forget()
-                raise
+        if any(part is not None for part in links.values()):
+            self._linked = fit_linked(self, X, links, settings, sample_weight)
         if self._linked is not None:
             model = self._linked.model
             self._publish(model.memberships_.astype(self._dtype, copy=False), run_of(model))
         return self
 
-    def _streams(self) -> bool:
+    @property
+    def _streams(self) -> bool:  # type: ignore[override]
         return self._takes_soft_evidence()
 
     def _takes_soft_evidence(self) -> bool:
@@ -242,32 +231,18 @@ class EvidenceAccumulation(FittedConsensus):
         kernel = isinstance(self.consensus, str) and self.consensus == "cluster-kernel"
         return self.ensemble is None and kernel
 
-    def _fit_soft(
-        self,
-        X: np.ndarray,
-        offsets: np.ndarray | None,
-        weights: Weights,
-        mass: Weights,
-        settings: Settings,
-        rng: np.random.Generator,
-    ) -> None:
-        self._dtype = np.dtype(str(X.dtype).rpartition(".")[2])
+    def _fit_soft(self, X: Any, made: Any, mass: Weights, settings: Settings, rng: Any) -> None:
+        self._dtype, k = np.dtype(str(X.dtype).rpartition(".")[2]), self.n_clusters
         # Products of few objects are so small that more threads of BLAS double the time of a fit.
         with one_blas_thread() if X.shape[0] <= 5000 else nullcontext():
-            k = self.n_clusters
             if not self._searches():
                 check_n_clusters(k, X.shape[0])
-            if offsets is not None:
-                evidence: Any = kinds.GivenEvidence(X, offsets, weights, mass, k, rng)
-            else:
-                ensemble = None if self.ensemble is None else clone(self.ensemble)
-                evidence = kinds.FeatureEvidence(X, ensemble, weights, mass, k, rng)
+            evidence = made(mass, k, rng)
             if self._searches():
                 k = self._number(X, evidence, mass)
             self._publish_soft(Rows(X), soft.fit_soft(evidence, k, settings, rng), mass)
 
     def _searches(self) -> bool:
-        """Whether the number of clusters must be found."""
         return not isinstance(self.n_clusters, Integral)
 
     def _number(self, X: np.ndarray, evidence: Any, mass: Weights) -> int:
@@ -318,16 +293,9 @@ class EvidenceAccumulation(FittedConsensus):
                 "memberships may cut a continuum"
             )
 
-    def _fit_hard(
-        self,
-        X: Any,
-        partition_weight: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        settings: Settings,
-        rng: np.random.Generator,
-    ) -> None:
+    def _fit_hard(self, X: Any, weights: tuple[Any, Any], settings: Settings, rng: Any) -> None:
         self._soft = None
-        C, self._dtype, objects = hard.accumulate(self, X, partition_weight, sample_weight, rng)
+        C, self._dtype, objects = hard.accumulate(self, X, *weights, rng)
         self._hard = hard.fit_hard(self, C, settings, objects)
         self.evidence_, self.coassociation_, solution = "labelings", C, self._hard.solution
         if hasattr(solution, "misfit"):
@@ -392,6 +360,86 @@ class EvidenceAccumulation(FittedConsensus):
     def _noise(self) -> float:
         return super()._noise() if self._soft is None else soft.noise_score(len(self.memberships_))
 
+    def _placed(self, X: ArrayLike) -> np.ndarray:
+        if self._linked is not None:
+            new = self._new_table(X) if self._soft is None else self._new_rows(X).X
+            return self._linked(new).astype(self._dtype, copy=False)
+        if self._soft is not None:
+            place = self._soft
+            U = self._new_rows(X).map(lambda block: as_dense(place(block), self._dtype))
+        else:
+            new = self._new_table(X)
+            U = hard.uniform_where_unseen(new, self._hard.solution.place(new))
+            U = U.astype(self._dtype, copy=False)
+        return namespace(U).take(U, asarray_like(self._order, U, namespace(U).int64), axis=1)
+
+    def _shares(self, X: ArrayLike) -> np.ndarray:
+        """Columns (n, K) whose products are the chances that members put two objects together."""
+        kind = self._soft.chosen.factor.kind
+        columns = as_dense(kind(self._new_rows(X).X), np.float64)
+        return columns / np.sqrt(len(kind.offsets) - 1)
+
+    def _new_rows(self, X: ArrayLike) -> Rows:
+        if self._precomputed():
+            return Rows(kinds.check_given(X, None, self._soft.chosen.factor.kind.offsets)[0])
+        X = check_observed(self, X, reset=False)
+        warn_of_empty(X)
+        return Rows(X)
+
+    def _new_table(self, X: Any) -> Any:
+        if self._precomputed():
+            _check_feature_names(self, X, reset=False)
+            return self.coassociation_.recode(X)
+        X = check_features(self, X, reset=False)
+        return self.coassociation_.recode(self.ensemble_.transform(X))
+
+    def score(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Agreement of u_i'u_j with the evidence about the objects X; higher is better.
+
+        For labelings, minus the Brier score against the partitions, over pairs. For soft evidence,
+        minus the misfit of the cluster kernel."""
+        if self._soft is not None:
+            rows = self._new_rows(X)
+            weights = check_weights(sample_weight, rows.X)
+            return -self._soft.misfit(rows if weights is None else Rows(rows.X, weights))
+        table = self._new_table(X)
+        table = table._replace(mass=check_weights(sample_weight, table.codes))
+        return -brier_score(table, self.predict_proba(X).astype(np.float64))
+
+    @available_if(lambda model: model._takes_soft_evidence())
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
+    ) -> Any:
+        """Update the fit with a batch (n_batch, p) of new objects, dense or sparse, with weights;
+        ``memberships_`` are those of this batch.
+
+        The members of the first batch are kept; sums over objects are updated. Not available for
+        labelings."""
+        own: Any = self
+        if not hasattr(self, "memberships_"):
+            return own.fit(X, sample_weight=sample_weight)
+        X = check_observed(self, X, reset=False)
+        weights = without_empty(X, check_weights(sample_weight, X))
+        rows = Rows(X) if weights is None else Rows(X, weights)
+        self._linked = None
+        fitted, history, n_iter = self._soft.absorb(rows), self.history_, self.n_iter_
+        own._publish_soft(Rows(X), fitted, weights)
+        self.history_, self.n_iter_ = np.append(history, self.history_), n_iter + self.n_iter_
+        return self
+
+    def _membership_draws(self, n_draws: int) -> Iterable[np.ndarray]:
+        if self._soft is None:
+            table = self.coassociation_.table
+            return hard.draws(self._hard, table, self.memberships_, n_draws)
+        if self._features is None:
+            raise ValueError(
+                "cooccurrence_interval reads the features again, which are kept up to "
+                f"{KEPT >> 20} MB only: fit a sample, or ask for n_resamples"
+            )
+        return self._soft.draws(Rows(self._features), self.memberships_, n_draws)
+
     def _check_parameters(self) -> None:
         self._check_loop_parameters()
         check_numbers(self.n_clusters, "n_clusters")
@@ -435,8 +483,10 @@ class EvidenceAccumulation(FittedConsensus):
     def _precomputed(self) -> bool:
         return isinstance(self.ensemble, str) and self.ensemble == "precomputed"
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not self._precomputed()
-        tags.input_tags.allow_nan = self._takes_soft_evidence()
-        return tags
+    @property
+    def _sparse(self) -> bool:  # type: ignore[override]
+        return not self._precomputed()
+
+    @property
+    def _missing(self) -> bool:  # type: ignore[override]
+        return self._takes_soft_evidence()

@@ -1,46 +1,231 @@
-"""Soft evidence and its cluster kernel.
+"""Kinds of evidence for the consensus of features: mixtures, cells, families, the neighbour graph.
 
-Columns H of soft partitions, and the factor Z of rank k of their cluster kernel.
+Every kind has columns H (n, K): posteriors of mixtures (dense), indicators of the clusters of fine
+partitions (sparse), or given membership matrices. The neighbour graph is for many features; its
+columns are communities at many resolutions:
 
-    c = mean_i h_i ,   d_i = h_i'c + t
-            degrees, with the regularization t
-    A = D^(-1/2) (H H' + t 1 1') D^(-1/2) / n  =  E diag(l) E'
-            normalised expected co-association
-    z_i = B'h_i / sqrt(d_i), scaled to length one,   B = H' D^(-1/2) E diag(1/l) / n
+    y = (x - mean) P                                leading principal axes, in the scale as given
+    p_ij = exp(-(d_ij - min_j d_ij) / s_i)          j the m nearest objects, s_i so that
+                                                    sum_j p_ij = log2 m
+    w_ij = p_ij + p_ji - p_ij p_ji                  weights of edges, UMAP's fuzzy union
 
-so an object, fitted or new, needs only its own columns. H is scaled to mean degree one. It holds
-posteriors of mixtures (dense) or cells (sparse), both made from features, or given membership
-matrices.
+Partitions with large modularity, from few communities to many, are hard members of the
+co-association. A fitted object has the columns of its communities. A new object has those of the
+nearest fitted objects, with shares that decrease with the distance to zero and are continuous in x.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 from sklearn.base import clone
+from sklearn.neighbors import NearestNeighbors
 
-from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
-from ...array.rows import Rows
+from ...array.arrays import is_numpy, native, to_numpy
+from ...array.rows import Rows, has_missing, in_threads
 from ...array.types import ArrayLike, Weights
 from ...engine.objects import distinct_sample
 from ...memberships import check_memberships
 from ...numerics.axes import UNEQUAL, Axes, by_radius, fit_axes
-from ...numerics.distances import unit_rows
 from ...numerics.eigen import leading_eigenvectors
 from ...similarity.coassociation import check_partition_weight
-from .em import TUNING, Stock, family_mixtures
 from .ensemble import ClusteringEnsemble
-from .graph import GraphColumns, fit_graph
-from .mixtures import MixtureEnsemble
+from .mixtures import TUNING, MixtureEnsemble, Stock, family_mixtures
 
-NULL = 1e-12  # smaller eigenvalues count as zero
-# Objects processed at a time on a GPU; their columns, a thousand or so, are the largest array
-ROWS = 2**17
-KEPT = 2**27  # bytes of columns kept between the two passes of the sums
+
+class Graph(NamedTuple):
+    """Constants of the evidence of the neighbour graph."""
+
+    n_axes: int = 50  # principal axes; on most tables the others are noise
+    neighbors: tuple[int, ...] = (10, 15, 25)  # UMAP's default, fewer and more
+    n_members: int = 24  # eight for each number of neighbours
+    resolutions: tuple[float, float] = (0.5, 8.0)  # from a few communities to several per cluster
+    exact: int = 20_000  # largest number of objects for which all distances take only seconds
+    n_read: int = 10  # number of fitted objects that give a new one its columns
+    same: float = 1e-5  # smaller distances, relative to the last of these, are rounding errors
+    n_formed: int = 1000  # largest number of features whose covariance is formed
+    sharpest: float = 1e-3  # smallest s_i, relative to the mean distance to neighbours, as in UMAP
+
+
+GRAPH = Graph()
+
+
+class GraphColumns(NamedTuple):
+    """Communities ``labels`` (n, m) of objects at ``known`` = (x - shift) projection (n, q)."""
+
+    shift: np.ndarray
+    projection: np.ndarray
+    known: np.ndarray
+    labels: np.ndarray
+    offsets: np.ndarray
+    regularization: float = 0.02  # as for posteriors, since communities overlap in the same way
+    on_host: bool = True
+
+    def __call__(self, block: Any) -> sp.csr_array:
+        """Columns (b, K), on the host."""
+        columns = self.labels + self.offsets[:-1]
+        known = _rows(np.ones(columns.shape), columns, int(self.offsets[-1]))
+        return self._shares(self._coordinates(block)) @ known
+
+    def _coordinates(self, block: Any) -> np.ndarray:
+        if sp.issparse(block):
+            return (block @ self.projection - self.shift @ self.projection).astype(np.float32)
+        block = block if is_numpy(block) else to_numpy(block)
+        return ((block - self.shift) @ self.projection).astype(np.float32)
+
+    def _shares(self, Y: np.ndarray) -> sp.csr_array:
+        """Shares (b, n) of the fitted objects for each new one; a fitted object has only itself.
+        They are (R - d) / d with the distance R to the first object without (Franke and Little)."""
+        m = min(GRAPH.n_read + 1, len(self.known))
+        index = NearestNeighbors(algorithm="brute").fit(self.known).kneighbors(Y, m)[1]
+        # Distances from matrix products are not exactly zero for equal rows.
+        d = np.sqrt(np.sum(np.square(Y[:, None, :] - self.known[index]), axis=2, dtype=np.float64))
+        end = d.max(axis=1, keepdims=True)
+        same = d <= GRAPH.same * end
+        shares = np.where(same, 1.0, (end - d) / np.where(same, 1.0, d))
+        shares *= same | ~same.any(axis=1, keepdims=True)
+        shares += shares.sum(axis=1, keepdims=True) == 0  # all are equally far
+        shares /= shares.sum(axis=1, keepdims=True)
+        S = _rows(shares, index, len(self.known))
+        S.eliminate_zeros()
+        return S
+
+
+def fit_graph(X: Any, rng: np.random.Generator, weights: Weights = None) -> GraphColumns | None:
+    """Communities of the objects; None if values are missing or fewer than three objects differ.
+    With more than ``GRAPH.exact`` objects, neighbours are found by faiss, or a sample is taken.
+    Equal rows are one neighbour, with their total weight in the modularity."""
+    if has_missing(Rows(X)):
+        return None
+    approximate = find_spec("faiss") is not None
+    most = X.shape[0] if approximate else GRAPH.exact
+    points, mass = distinct_sample(X, most, rng, weights)
+    n = points.shape[0]
+    if n < 3:
+        return None
+    shift, projection = _principal_axes(points, mass)
+    columns = GraphColumns(shift, projection, np.empty((0, 0)), np.empty((0, 0)), np.empty(0))
+    Y = Rows(points).map(columns._coordinates)
+    labels = _members(Y, mass, rng)
+    kept = np.arange(n)[:: -(-n // GRAPH.exact)]
+    offsets = np.cumsum([0, *(labels.max(axis=0) + 1)])
+    return columns._replace(known=Y[kept], labels=labels[kept], offsets=offsets)
+
+
+def _members(Y: np.ndarray, mass: Weights, rng: np.random.Generator) -> np.ndarray:
+    """Communities (n, m) of each object, at resolutions evenly spaced on a log scale."""
+    m = GRAPH.n_members
+    distance, index = _neighbours(Y, min(max(GRAPH.neighbors), len(Y) - 1))
+    index = index.astype(np.int32)  # half the memory
+    graphs = [_graph(distance[:, :count], index[:, :count]) for count in GRAPH.neighbors]
+    low, high = GRAPH.resolutions
+    resolutions = low * (high / low) ** ((np.arange(m) + rng.random(m)) / m)
+    # Largest first, since these take longest and threads should finish together.
+    jobs = [
+        (graphs[i % len(graphs)], resolutions[i], int(rng.integers(2**63)), mass) for i in range(m)
+    ][::-1]
+    return np.stack(list(in_threads(_communities, jobs, None)), axis=1)
+
+
+def _communities(graph: sp.csr_array, resolution: float, seed: int, mass: Weights) -> np.ndarray:
+    entries = graph.data, graph.indices, graph.indptr
+    return native("communities").communities(*entries, resolution, seed, mass).astype(np.int32)
+
+
+def _neighbours(Y: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Distances (n, m) to the nearest others, ascending, and their indices (n, m)."""
+    n, q = Y.shape
+    if n <= GRAPH.exact:
+        return NearestNeighbors(n_neighbors=m, algorithm="brute").fit(Y).kneighbors()
+    faiss = import_module("faiss")
+    n_lists = int(4 * np.sqrt(n))
+    search = faiss.IndexIVFFlat(faiss.IndexFlatL2(q), q, n_lists)
+    # These settings find .97 of the neighbours of a million objects with 2 % of the distances; more
+    # rounds of k-means do not change that.
+    search.nprobe, search.cp.niter, search.cp.min_points_per_centroid = 16, 10, 1
+    search.train(Y[:: max(1, n // (50 * n_lists))])
+    search.add(Y)
+    squares, index = np.empty((n, m + 1), dtype=np.float32), np.empty((n, m + 1), dtype=np.int64)
+    for low in range(0, n, 2**14):  # in parts, so that signals are noticed in between
+        part = slice(low, low + 2**14)
+        squares[part], index[part] = search.search(Y[part], m + 1)
+    alone = np.flatnonzero(index[:, -1] < 0)  # found too few neighbours in the searched lists
+    if alone.size:
+        squares[alone], index[alone] = faiss.knn(Y[alone], Y, m + 1)
+    # If there are copies, the object itself may not be listed: then the last one is dropped.
+    others = index != np.arange(n)[:, None]
+    others[others.all(axis=1), -1] = False
+    squares, index = squares[others].reshape(n, m), index[others].reshape(n, m)
+    return np.sqrt(np.maximum(squares, 0.0)), index
+
+
+def _graph(distance: np.ndarray, index: np.ndarray) -> sp.csr_array:
+    """Weights (n, n) of the edges."""
+    P = _rows(Rows(distance).map(_strengths), index, len(index))
+    P.sort_indices()
+    T = P.T.tocsr()
+    return sp.csr_array(P + T - P * T)
+
+
+def _strengths(distance: np.ndarray) -> np.ndarray:
+    """Strengths p (b, m) of the neighbours, from ascending distances."""
+    excess = distance.astype(np.float64) - distance[:, :1]
+    target, mean = np.log2(distance.shape[1]), distance.mean(axis=1, dtype=np.float64)[:, None]
+    most = 1.0 / (GRAPH.sharpest * np.where(mean > 0, mean, np.inf))
+    sharp = np.zeros_like(most)  # 1 / s
+    # The sum of p is convex in 1 / s, so Newton's method from zero approaches the root from one
+    # side.
+    for _ in range(50):
+        p = np.exp(-sharp * excess)
+        slope = np.sum(p * excess, axis=1, keepdims=True)
+        step = (p.sum(axis=1, keepdims=True) - target) / np.where(slope > 0, slope, np.inf)
+        step = np.where(slope > 0, np.minimum(step, most - sharp), most - sharp)
+        sharp += step
+        if np.all(np.abs(step) <= 1e-6 * sharp):
+            break
+    return np.exp(-sharp * excess)
+
+
+def _principal_axes(X: Any, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
+    """The mean (p,), and leading principal axes (p, q) divided by the deviation along the first."""
+    step = -(-X.shape[0] // GRAPH.exact)
+    X, own = X[::step], np.ones(X.shape[0]) if weights is None else weights
+    share = own[::step] / own[::step].sum()
+    n, p = X.shape
+    X = X.astype(np.float64)
+    shift = np.asarray(X.T @ share).ravel()
+    if sp.issparse(X):
+        total = float(np.asarray(X.multiply(X).sum(axis=1)).ravel() @ share - shift @ shift)
+    else:
+        X = X - shift
+        total = float(np.einsum("ij,ij,i", X, X, share))
+    total = total if total > 0 else 1.0
+    mean = shift if sp.issparse(X) else np.zeros(p)
+
+    def product(V: np.ndarray) -> np.ndarray:
+        V = V.reshape(p, -1)
+        scores = share[:, None] * (X @ V - mean @ V)
+        return (X.T @ scores - np.outer(mean, scores.sum(axis=0))) / total
+
+    covariance: Any = LinearOperator((p, p), matvec=product, matmat=product, dtype=np.float64)
+    if p <= GRAPH.n_formed:
+        covariance = product(np.eye(p))
+        covariance = (covariance + covariance.T) / 2
+    found = leading_eigenvectors(covariance, min(GRAPH.n_axes, p), tol=1e-6)
+    largest = np.sqrt(total * max(found.values[0], np.finfo(float).tiny))
+    return shift, found.vectors / largest
+
+
+def _rows(values: np.ndarray, index: np.ndarray, width: int) -> sp.csr_array:
+    """A sparse (b, width) array with ``values`` (b, m) at the columns ``index`` (b, m)."""
+    starts = np.arange(0, index.size + 1, index.shape[1])
+    return sp.csr_array((values.flatten(), index.flatten(), starts), shape=(len(index), width))
 
 
 class MixtureColumns(NamedTuple):
@@ -61,10 +246,8 @@ class MixtureColumns(NamedTuple):
 
 
 class CellColumns(NamedTuple):
-    """Indicators of the clusters of hard partitions, computed in the coordinates of ``axes``.
-
-    For missing values, every partition gets a different guess by a component of ``mixtures``.
-    """
+    """Indicators of the clusters of hard partitions, computed in the coordinates of ``axes``. For
+    missing values, every partition gets a different guess by a component of ``mixtures``."""
 
     ensemble: ClusteringEnsemble
     axes: Axes
@@ -104,147 +287,9 @@ class GivenColumns(NamedTuple):
         return np.asarray(block, dtype=np.float64)
 
 
-class Factor(NamedTuple):
-    """Map from one kind of evidence to rows of Z: scale, mean and projection B of its columns."""
-
-    kind: Any
-    scale: Any  # of the columns: a number, or an array (K,)
-    mean: np.ndarray
-    projection: np.ndarray
-    constant: np.ndarray  # added to every row by the regularization
-    values: np.ndarray  # eigenvalues, one more than Z has columns
-
-    def __call__(self, block: Any) -> Any:
-        """Rows (b, k) of Z for a block of objects, in float64, on their device."""
-        here = to_numpy(block) if self.kind.on_host and not is_numpy(block) else block
-        Z = unit_rows(_in_parts(lambda few: self.coordinates(self.kind(few)), here))
-        return Z if here is block else asarray_like(Z, block, namespace(block).float64)
-
-    def coordinates(self, columns: Any) -> Any:
-        """Rows (b, k) of Z before scaling to length one, from the columns of objects."""
-        H = _scaled(columns, self.scale)
-        xp = namespace(H)
-        degree = self.kind.regularization + H @ asarray_like(self.mean, H)
-        total = H @ asarray_like(self.projection, H)
-        # Objects without evidence from any member get the mean direction.
-        root = xp.sqrt(xp.clip(degree, min=float(np.finfo(float).tiny)))
-        return (total + asarray_like(self.constant, total)) / root[:, None]
-
-    def columns(self, block: Any) -> np.ndarray:
-        """Scaled columns (b, K), whose products are similarities."""
-        H = _scaled(self.kind(block), self.scale)
-        return H.toarray() if sp.issparse(H) else H
-
-
-def _in_parts(function: Callable[[Any], Any], block: Any) -> Any:
-    """Results of ``function`` for a block, in parts if another array library holds a large one."""
-    n = block.shape[0]
-    if is_numpy(block) or n <= ROWS:
-        return function(block)
-    parts = [function(block[low : min(low + ROWS, n), :]) for low in range(0, n, ROWS)]
-    return namespace(block).concat(parts)
-
-
-def _scaled(H: Any, scale: Any) -> Any:
-    return H * float(scale) if np.ndim(scale) == 0 else H * asarray_like(scale, H)[None, :]
-
-
-def _mean(H: Any, mass: Weights) -> np.ndarray:
-    """Mean (K,) of the columns, with objects weighted by ``mass``."""
-    if mass is None:
-        return np.asarray(H.sum(axis=0)).ravel() / H.shape[0]
-    return np.asarray(H.T @ mass).ravel() / mass.sum()
-
-
-def _balance(H: Any, weights: Weights, mass: Weights) -> Any:
-    """Scale of columns (n, K) that makes the mean degree one."""
-    root = 1.0 if weights is None else np.sqrt(weights)
-    mean = _mean(_scaled(H, root), mass)
-    return root / max(float(np.sqrt(mean @ mean)), np.finfo(float).tiny)
-
-
-def factorize(
-    kind: Any, columns: Any, k: int, weights: np.ndarray | None = None, mass: Weights = None
-) -> Factor:
-    """Factor with ``k`` columns, from the columns H (n, K) of a sample.
-
-    ``weights`` (K,) belong to the columns, ``mass`` (n,) to the objects.
-    """
-    n, regularization = columns.shape[0], kind.regularization
-    total = float(n if mass is None else mass.sum())
-    scale = _balance(columns, weights, mass)
-    H = _scaled(columns, scale)
-    mean = _mean(H, mass)
-    root = np.sqrt(np.maximum(regularization + H @ mean, np.finfo(float).tiny))[:, None]
-    if mass is not None:
-        root = root / np.sqrt(mass)[:, None]
-
-    def product(V: np.ndarray) -> np.ndarray:
-        V = V.reshape(n, -1) / root
-        everywhere = regularization * V.sum(axis=0, keepdims=True)
-        return (everywhere + H @ (H.T @ V)) / (total * root)
-
-    operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
-    found = leading_eigenvectors(operator, min(k, n))
-    values = np.where(found.values > NULL, found.values, np.inf)
-    spread = found.vectors / root / (total * values)
-    following = found.following if np.isfinite(found.following) else 0.0
-    spectrum = np.clip(np.append(found.values, following), 0.0, 1.0)
-    constant = regularization * spread.sum(axis=0)
-    return Factor(kind, scale, mean, np.asarray(H.T @ spread), constant, spectrum)
-
-
-class Sums(NamedTuple):
-    """Sums over objects that determine the factor: their number, their columns, and h h' / d."""
-
-    n: float
-    total: np.ndarray
-    gram: np.ndarray
-
-
-def refine(factor: Factor, rows: Rows, k: int, past: Sums | None = None) -> tuple[Factor, Sums]:
-    """The factor from sums of dense columns over all rows instead of a sample, in two passes.
-
-    ``past`` are the sums over earlier batches. The rows may have a column with the weights of the
-    objects.
-    """
-    kind, scale, t = factor.kind, factor.scale, factor.kind.regularization
-    columns = rows.through(lambda block: _scaled(kind(block), scale))
-    if 8 * rows.shape[0] * len(factor.mean) <= KEPT:
-        columns = columns.kept()
-
-    def first(H: np.ndarray, mass: Weights = None) -> tuple[np.ndarray, float]:
-        return (H.sum(axis=0), len(H)) if mass is None else (mass @ H, float(mass.sum()))
-
-    total, count = columns.sum(first)
-    n = count + (0.0 if past is None else past.n)
-    total = np.append(total, np.sqrt(t) * count)
-    total = total if past is None else total + past.total
-    mean = total / n
-
-    def gram(H: np.ndarray, mass: Weights = None) -> tuple[np.ndarray]:
-        H = np.hstack([H, np.full((len(H), 1), np.sqrt(t))])
-        share = 1.0 / (H @ mean) if mass is None else mass / (H @ mean)
-        H *= np.sqrt(share)[:, None]
-        return (H.T @ H,)
-
-    (G,) = columns.sum(gram)
-    sums = Sums(n, total, G if past is None else G + past.gram)
-    values, vectors = np.linalg.eigh(sums.gram / n)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    vectors = vectors * np.where(np.sum(vectors, axis=0) < 0, -1.0, 1.0)
-    spectrum = np.clip(np.append(values, 0.0)[: k + 1], 0.0, 1.0)
-    constant = np.sqrt(t) * vectors[-1, :k]
-    refined = factor._replace(
-        mean=mean[:-1], projection=vectors[:-1, :k], constant=constant, values=spectrum
-    )
-    return refined, sums
-
-
 class FeatureEvidence:
     """Kinds of evidence from a sample of objects with features. Each is made once for all numbers
-    of clusters, so that a fit is the same with and without a search.
-    """
+    of clusters, so that a fit is the same with and without a search."""
 
     def __init__(
         self,
@@ -286,10 +331,12 @@ class FeatureEvidence:
         kinds: dict[str, Any] = {"mixtures": MixtureColumns(mixtures)}
         if self.alone or k == 1:
             return kinds
-        if (cells := self._cells()) is not None:
+        if (cells := self._cells) is not None:
             kinds["cells"] = CellColumns(cells, self.axes, mixtures)
-        if k is not None and (families := self._families(k)) is not None:
-            kinds["families"] = families
+        if k is not None and (found := family_mixtures(self.stock, k, self.family_seed)):
+            families = MixtureEnsemble(len(found))
+            families._keep(found, self.axes)
+            kinds["families"] = MixtureColumns(families)
         if k is None and self.points.shape[1] > 2:  # in the plane, cells see the same gaps
             graph = self._graph(max(1, -(-self.points.shape[0] // TUNING.compared)))
             kinds |= {} if graph is None else {"graph": graph}
@@ -297,19 +344,13 @@ class FeatureEvidence:
 
     def _graph(self, step: int) -> GraphColumns | None:
         """Communities of every ``step``-th object, if the features have similar ranges."""
-        if not _one_unit(self.points):
-            return None
+        if is_numpy(self.points):
+            spread = self.points.max(axis=0) - self.points.min(axis=0)
+            varies = spread[spread > 0]
+            if not (len(varies) and varies.max() <= UNEQUAL * np.median(varies)):
+                return None
         mass = None if self.mass is None else self.mass[::step]
         return fit_graph(self.points[::step], np.random.default_rng(self.graph_seed), mass)
-
-    def _families(self, k: int) -> MixtureColumns | None:
-        """Mixtures of about ``k`` components, if any could be fitted."""
-        found = family_mixtures(self.stock, k, self.family_seed)
-        if not found:
-            return None
-        families = MixtureEnsemble(len(found))
-        families._keep(found, self.axes)
-        return MixtureColumns(families)
 
     def _small_mixtures(self, k: int | None) -> MixtureEnsemble:
         """Mixtures with at least as many components as clusters, unless their number is given."""
@@ -322,24 +363,21 @@ class FeatureEvidence:
             self._made[low, high] = mixtures
         return self._made[low, high]  # type: ignore[no-any-return]
 
+    @cached_property
     def _cells(self) -> ClusteringEnsemble | None:
-        """Cells of complete objects with evenly spread neighbours; None if fewer than half are
-        complete.
-        """
-        if "cells" not in self._made:
-            Y, missing = self.axes.seen(self.points)
-            order = by_radius(Y)
-            if missing is not None:
-                order = order[missing.pattern[order] < 0]
-            self._made["cells"] = None
-            if 2 * len(order) >= len(Y):
-                few = order[:: max(1, -(-len(order) // TUNING.most))]
-                own = None if self.mass is None else self.mass[few]
-                cells = ClusteringEnsemble(
-                    TUNING.n_cells, n_neighbors=TUNING.n_neighbors, random_state=self.cell_seed
-                )
-                self._made["cells"] = cells.fit(Y[few] @ self.axes.near, sample_weight=own)
-        return self._made["cells"]  # type: ignore[no-any-return]
+        """Cells of complete objects with evenly spread neighbours; None if most are not."""
+        Y, missing = self.axes.seen(self.points)
+        order = by_radius(Y)
+        if missing is not None:
+            order = order[missing.pattern[order] < 0]
+        if 2 * len(order) < len(Y):
+            return None
+        few = order[:: max(1, -(-len(order) // TUNING.most))]
+        own = None if self.mass is None else self.mass[few]
+        cells = ClusteringEnsemble(
+            TUNING.n_cells, n_neighbors=TUNING.n_neighbors, random_state=self.cell_seed
+        )
+        return cells.fit(Y[few] @ self.axes.near, sample_weight=own)
 
     def member_weights(self, kind: Any) -> np.ndarray | None:
         """Weights (K,) of the columns of successfully fitted members."""
@@ -348,30 +386,14 @@ class FeatureEvidence:
         return np.repeat(self.weights[kind.ensemble._fitted], np.diff(kind.offsets))
 
 
-def _one_unit(points: Any) -> bool:
-    """Whether all features have similar ranges."""
-    if not is_numpy(points):
-        return True
-    spread = points.max(axis=0) - points.min(axis=0)
-    varies = spread[spread > 0]
-    return bool(len(varies) and varies.max() <= UNEQUAL * np.median(varies))
-
-
 class GivenEvidence:
     """Given membership matrices (n, K), with the interface of ``FeatureEvidence``."""
 
     rows = None
 
-    def __init__(
-        self,
-        H: np.ndarray,
-        offsets: np.ndarray,
-        weights: Weights,
-        mass: Weights,
-        k: Any,
-        rng: np.random.Generator,
-    ) -> None:
+    def __init__(self, H: np.ndarray, offsets: np.ndarray, weights: Weights, *sample: Any) -> None:
         self.points, self.mass, self.offsets, self.weights = H, None, offsets, weights
+        mass, k, rng = sample
         if mass is not None:
             self.points, self.mass = distinct_sample(H, len(H), rng, mass, k)
 
@@ -382,11 +404,6 @@ class GivenEvidence:
     def member_weights(self, kind: Any) -> np.ndarray | None:
         """Weights (K,) of the columns."""
         return None if self.weights is None else np.repeat(self.weights, np.diff(self.offsets))
-
-
-def is_list_of_memberships(X: Any) -> bool:
-    """Whether the data are a list or tuple of matrices rather than a table of labels."""
-    return isinstance(X, (list, tuple)) and len(X) > 0 and all(np.ndim(each) == 2 for each in X)
 
 
 def check_given(

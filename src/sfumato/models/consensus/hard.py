@@ -23,7 +23,7 @@ from sklearn.utils.validation import _check_feature_names, has_fit_parameter
 
 from ...array.labels import check_labelings
 from ...array.types import ArrayLike, Estimator
-from ...array.validation import check_n_clusters, refuse_subnormal
+from ...array.validation import check_n_clusters
 from ...array.warn import EvidenceWarning, warn
 from ...data.features import check_features, refuse_tensors
 from ...engine.mixture import GROWTH
@@ -45,10 +45,8 @@ FAINT = 0.25  # smallest relative gap after an eigenvalue that indicates a clust
 
 
 def decided(table: tables.Table) -> tables.Table:
-    """The table without partitions that share no object with the largest connected set.
-
-    Nothing relates the other sets of objects to this one, so their partitions are left out.
-    """
+    """The table without partitions that share no object with the largest connected set. Nothing
+    relates the other sets of objects to this one, so their partitions are left out."""
     if not tables.has_missing(table):
         return table
     seen = table.seen() & (table.weights > 0)
@@ -147,7 +145,6 @@ def accumulate(
         return C, np.dtype(np.float64), objects_of(C.table.codes, weights, most + 1)
     refuse_tensors(model, X)
     X = check_features(model, X, reset=True)
-    refuse_subnormal(X, "X")
     weights = object_weights(sample_weight, X)
     objects = objects_of(X, weights, model.n_clusters)
     if isinstance(model.n_clusters, Integral):
@@ -223,11 +220,8 @@ def fit_hard(
 def choose(
     consensus: Any, table: tables.Table, asked: Any, largest: int, settings: Settings
 ) -> tuple[dict[int, float], bool]:
-    """Scores by number of clusters, and whether the gaps are those of noise.
-
-    ``asked`` are the numbers, or "auto" for 2, ..., ``largest``, doubled as long as the best number
-    is the largest one tried.
-    """
+    """Scores by number of clusters, and whether the gaps are those of noise. ``asked`` are the
+    numbers, or "auto" for 2, ..., ``largest``, doubled as long as the largest is the best."""
     n = len(table.codes)
     if not isinstance(asked, str):
         return _scores(consensus, table, sorted({int(k) for k in asked if k < n} or {1}), settings)
@@ -259,7 +253,7 @@ def _scores(
 def _read(
     table: tables.Table, candidates: Sequence[int]
 ) -> Iterator[tuple[int, float, np.ndarray]]:
-    """Every number of clusters with a gap, the eigengap of the normalised
+    """For each number of clusters with a gap: the number, the eigengap of the normalised
     co-association reduced by the misfit, and labels (n,).
     """
     spectrum, _ = tables.spectrum(table, min(candidates[-1], len(table.codes)))
@@ -279,7 +273,7 @@ def _read(
 def _completed(
     table: tables.Table, candidates: Sequence[int], settings: Settings
 ) -> Iterator[tuple[int, float, np.ndarray]]:
-    """As ``_read``, if some pairs were never seen; these are filled in for each number."""
+    """What ``_read`` gives, but with pairs that were never seen filled in for each number."""
     for k in candidates:
         if k <= np.count_nonzero(table.coverage):  # no more clusters than objects with a label
             found = solve("cluster-kernel", table, k, settings._replace(n_init=1))
@@ -289,10 +283,8 @@ def _completed(
 
 
 def uniform_where_unseen(table: tables.Table, memberships: np.ndarray) -> np.ndarray:
-    """Memberships, made uniform (with a warning) for objects that no partition saw.
-
-    Sets left undecided are uniform as well; ``decided`` has warned about them.
-    """
+    """Memberships, made uniform (with a warning) for objects that no partition saw. Sets left
+    undecided are uniform as well; ``decided`` has warned about them."""
     unseen = table.coverage <= 0
     if not unseen.any():
         return memberships

@@ -16,8 +16,15 @@ with the entropy H. The answer is that of the kind with the smallest mean of E_a
 kinds, divided by I_a: it is informative, and the others agree with it. Splitting off a few objects
 gives little information, however crisp the split is, and so do vague memberships.
 
-The pairwise model on Z Z' gives memberships of the sample. Those of every object, fitted or new,
-are then read from its row of Z (see ``Reader``).
+The factor Z of rank k follows from the columns H of soft partitions, scaled to mean degree one:
+
+    c = mean_i h_i ,   d_i = h_i'c + t          degrees, with the regularization t
+    A = D^(-1/2) (H H' + t 1 1') D^(-1/2) / n  =  E diag(l) E'
+    z_i = B'h_i / sqrt(d_i), scaled to length one,   B = H' D^(-1/2) E diag(1/l) / n
+
+so an object, fitted or new, needs only its own columns: posteriors of mixtures (dense), cells
+(sparse) or given memberships. The pairwise model on Z Z' gives memberships of the sample; those of
+every object are then read from its row of Z (see ``Reader``).
 
 The number of clusters is that with the largest mean, over mixtures, cells and the graph (for more
 than two features with similar ranges), of the relative eigengap times (1 - 5 E_aa) I_a. Families
@@ -31,6 +38,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
 
 from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
 from ...array.rows import Rows
@@ -44,10 +53,136 @@ from ...engine.objects import sample_objects
 from ...memberships import align, entropy
 from ...numerics import simplex
 from ...numerics.distances import unit_rows
+from ...numerics.eigen import leading_eigenvectors
 from ...selection.criteria import eigengap, misfit, misfit_of_sums
 from ..pairwise.estimator import Settings, run_of_factor
-from .em import TUNING
-from .evidence import Factor, Sums, factorize, refine
+from .mixtures import TUNING
+
+NULL = 1e-12  # smaller eigenvalues count as zero
+ROWS = 2**17  # objects processed at a time on a GPU
+KEPT = 2**27  # bytes of columns kept between the two passes of the sums
+
+
+class Factor(NamedTuple):
+    """Map from one kind of evidence to rows of Z: scale, mean and projection B of its columns."""
+
+    kind: Any
+    scale: Any  # of the columns: a number, or an array (K,)
+    mean: np.ndarray
+    projection: np.ndarray
+    constant: np.ndarray  # added to every row by the regularization
+    values: np.ndarray  # eigenvalues, one more than Z has columns
+
+    def __call__(self, block: Any) -> Any:
+        """Rows (b, k) of Z for a block of objects, in float64, on their device."""
+        if is_numpy(block):
+            return unit_rows(self.coordinates(self.kind(block)))
+        here, n = to_numpy(block) if self.kind.on_host else block, block.shape[0]
+        size = max(n, 1) if self.kind.on_host else ROWS  # the columns are the largest array
+        cuts = [here[low : min(low + size, n), :] for low in range(0, n, size)]
+        Z = unit_rows(namespace(here).concat([self.coordinates(self.kind(few)) for few in cuts]))
+        return Z if here is block else asarray_like(Z, block, namespace(block).float64)
+
+    def coordinates(self, columns: Any) -> Any:
+        """Rows (b, k) of Z before scaling to length one, from the columns of objects."""
+        H = _scaled(columns, self.scale)
+        xp = namespace(H)
+        degree = self.kind.regularization + H @ asarray_like(self.mean, H)
+        total = H @ asarray_like(self.projection, H)
+        # Objects without evidence from any member get the mean direction.
+        root = xp.sqrt(xp.clip(degree, min=float(np.finfo(float).tiny)))
+        return (total + asarray_like(self.constant, total)) / root[:, None]
+
+    def columns(self, block: Any) -> np.ndarray:
+        """Scaled columns (b, K), whose products are similarities."""
+        H = _scaled(self.kind(block), self.scale)
+        return H.toarray() if sp.issparse(H) else H
+
+
+def _scaled(H: Any, scale: Any) -> Any:
+    return H * float(scale) if np.ndim(scale) == 0 else H * asarray_like(scale, H)[None, :]
+
+
+def _mean(H: Any, mass: Weights) -> np.ndarray:
+    """Mean (K,) of the columns, with objects weighted by ``mass``."""
+    if mass is None:
+        return np.asarray(H.sum(axis=0)).ravel() / H.shape[0]
+    return np.asarray(H.T @ mass).ravel() / mass.sum()
+
+
+def factorize(
+    kind: Any, columns: Any, k: int, weights: np.ndarray | None = None, mass: Weights = None
+) -> Factor:
+    """Factor with ``k`` columns, from the columns H (n, K) of a sample. ``weights`` (K,) belong to
+    the columns, ``mass`` (n,) to the objects."""
+    n, regularization = columns.shape[0], kind.regularization
+    total = float(n if mass is None else mass.sum())
+    scale = 1.0 if weights is None else np.sqrt(weights)
+    mean = _mean(_scaled(columns, scale), mass)
+    scale = scale / max(float(np.sqrt(mean @ mean)), np.finfo(float).tiny)  # mean degree one
+    H = _scaled(columns, scale)
+    mean = _mean(H, mass)
+    root = np.sqrt(np.maximum(regularization + H @ mean, np.finfo(float).tiny))[:, None]
+    if mass is not None:
+        root = root / np.sqrt(mass)[:, None]
+
+    def product(V: np.ndarray) -> np.ndarray:
+        V = V.reshape(n, -1) / root
+        everywhere = regularization * V.sum(axis=0, keepdims=True)
+        return (everywhere + H @ (H.T @ V)) / (total * root)
+
+    operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=np.float64)
+    found = leading_eigenvectors(operator, min(k, n))
+    values = np.where(found.values > NULL, found.values, np.inf)
+    spread = found.vectors / root / (total * values)
+    following = found.following if np.isfinite(found.following) else 0.0
+    spectrum = np.clip(np.append(found.values, following), 0.0, 1.0)
+    constant = regularization * spread.sum(axis=0)
+    return Factor(kind, scale, mean, np.asarray(H.T @ spread), constant, spectrum)
+
+
+class Sums(NamedTuple):
+    """Sums over objects that determine the factor: their number, their columns, and h h' / d."""
+
+    n: float
+    total: np.ndarray
+    gram: np.ndarray
+
+
+def refine(factor: Factor, rows: Rows, k: int, past: Sums | None = None) -> tuple[Factor, Sums]:
+    """The factor from sums of dense columns over all rows instead of a sample, in two passes.
+    ``past`` are the sums over earlier batches. Rows may have a column of weights."""
+    kind, scale, t = factor.kind, factor.scale, factor.kind.regularization
+    columns = rows.through(lambda block: _scaled(kind(block), scale))
+    if 8 * rows.shape[0] * len(factor.mean) <= KEPT:
+        columns = columns.kept()
+
+    def first(H: np.ndarray, mass: Weights = None) -> tuple[np.ndarray, float]:
+        return (H.sum(axis=0), len(H)) if mass is None else (mass @ H, float(mass.sum()))
+
+    total, count = columns.sum(first)
+    n = count + (0.0 if past is None else past.n)
+    total = np.append(total, np.sqrt(t) * count)
+    total = total if past is None else total + past.total
+    mean = total / n
+
+    def gram(H: np.ndarray, mass: Weights = None) -> tuple[np.ndarray]:
+        H = np.hstack([H, np.full((len(H), 1), np.sqrt(t))])
+        share = 1.0 / (H @ mean) if mass is None else mass / (H @ mean)
+        H *= np.sqrt(share)[:, None]
+        return (H.T @ H,)
+
+    (G,) = columns.sum(gram)
+    sums = Sums(n, total, G if past is None else G + past.gram)
+    values, vectors = np.linalg.eigh(sums.gram / n)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    vectors = vectors * np.where(np.sum(vectors, axis=0) < 0, -1.0, 1.0)
+    spectrum = np.clip(np.append(values, 0.0)[: k + 1], 0.0, 1.0)
+    constant = np.sqrt(t) * vectors[-1, :k]
+    refined = factor._replace(
+        mean=mean[:-1], projection=vectors[:-1, :k], constant=constant, values=spectrum
+    )
+    return refined, sums
 
 
 class Reader(NamedTuple):
@@ -70,12 +205,10 @@ class Reader(NamedTuple):
         return simplex.normalize(namespace(U).clip(U, min=0.0))
 
     def __call__(self, Z: Any) -> Any:
-        """Memberships (n, k) from rows of the factor, softened by the doubt.
-
-        With the misfit e and the information I of the memberships, the doubt t = e / (e + I) is
-        spread over all clusters: (1 - t) u + t / k. Without this, memberships in strongly
-        overlapping clusters are too confident; labels do not change.
-        """
+        """Memberships (n, k) from rows of the factor, softened by the doubt. With the misfit e and
+        the information I of the memberships, the doubt t = e / (e + I) is spread over all clusters:
+        (1 - t) u + t / k. Without this, memberships in strongly overlapping clusters are too
+        confident; labels do not change."""
         U = self.plain(Z)
         doubt = self.misfit / max(self.misfit + self.information, np.finfo(float).tiny)
         return simplex.normalize((1.0 - doubt) * U + doubt / U.shape[1])
@@ -161,9 +294,7 @@ class SoftConsensus(NamedTuple):
         return misfit_of_sums(*rows.sum(sums))
 
     def absorb(self, rows: Rows) -> SoftConsensus:
-        """The consensus with a further batch in its sums; members and compared objects do not
-        change.
-        """
+        """The consensus with a further batch in its sums, and the same members."""
         if self.chosen.factor.kind.on_host or self.chosen.evidence == "given":
             return self
         k = len(self.chosen.factor.constant)
@@ -209,7 +340,7 @@ def fit_soft(evidence: Any, k: int, settings: Settings, rng: np.random.Generator
 
 
 def _most_agreeing(candidates: list[tuple[Candidate, np.ndarray]], mass: Weights) -> Candidate:
-    """The candidate with the smallest mean misfit to the other kinds, over its information."""
+    """The candidate whose mean misfit to the other kinds, divided by its information, is least."""
     if len(candidates) == 1:
         return candidates[0][0]
     root = 1.0 if mass is None else np.sqrt(mass)[:, None]
@@ -239,10 +370,8 @@ def _several(rows: Rows, rng: np.random.Generator) -> Rows:
 
 def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, np.ndarray]:
     """Scores by number of clusters and kind of evidence: eigengap, misfit and information.
-
     ``asked`` are the numbers, or "auto" for 2, ..., ``max_clusters`` and for larger numbers (up to
-    four times as many) whose eigengap alone exceeds the best mean over the kinds.
-    """
+    four times as many) whose eigengap alone exceeds the best mean over the kinds."""
     step = max(1, -(-evidence.points.shape[0] // TUNING.compared))
     few = evidence.points[::step]
     mass = np.ones(few.shape[0]) if evidence.mass is None else evidence.mass[::step]
@@ -265,7 +394,8 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, np.ndarra
         for k in numbers[len(scores) :]:
             if k > limit or (k > max_clusters and gaps[k - 1] <= best):
                 continue
-            own = [_score(gap[k - 1], unit_rows(E[:, :k]), mass) for gap, E in spectra]
+            each = ((gap[k - 1], unit_rows(E[:, :k])) for gap, E in spectra)
+            own = [reader_of(Z, reading(Z, mass), mass).worth(gap) for gap, Z in each]
             scores[k] = np.array(own)
             best = max(best, float(scores[k].mean()))
         # No later gap is larger than the next eigenvalue.
@@ -283,8 +413,3 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, np.ndarra
 def noise_score(n_objects: int) -> float:
     """Score that noise with so many objects rarely exceeds; at most 0.5, for a few objects."""
     return min(TUNING.noise / float(np.sqrt(min(n_objects, TUNING.compared))), 0.5)
-
-
-def _score(gap: float, Z: np.ndarray, mass: np.ndarray) -> float:
-    """Score of a number of clusters from rows of the factor alone."""
-    return reader_of(Z, reading(Z, mass), mass).worth(gap)

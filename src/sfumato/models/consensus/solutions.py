@@ -6,6 +6,10 @@ missing similarities: the published loss, from which such pairs drop out, gives 
 u_i'u_j replaces the missing c_ij; the cluster kernel of the filled matrix gives the next
 memberships; and so on for a few rounds. This needs the explicit matrix.
 
+With links or labels, links become edges of the co-association of the chosen evidence, its cluster
+kernel is computed again, and the pairwise model on that kernel takes must-links, cannot-links and
+labels (``fit_linked``). All pairs of objects are formed.
+
 The published models are a loss between what the partitions say and u_i'u_j, by descent:
 
     f(U) = sum_{i != j} N_ij loss(c_ij, p_ij),   p_ij = u_i'u_j,   rows u_i on the simplex
@@ -18,9 +22,9 @@ The published models are a loss between what the partitions say and u_i'u_j, by 
                        pair at all counts as half a pair
 
 N_ij partitions saw both objects, a share c_ij of them together; pairs that no partition saw drop
-out. The squared loss goes by sweeps over the table of labels, the other Bregman divergences
-(Banerjee et al. 2005) have the co-association matrix in hand, for a few thousand objects. Object
-after object: each row is a convex problem, whose steps never raise f.
+out. Sweeps update one row after another; each is a convex problem, whose steps never raise f. The
+squared loss needs only the table of labels, the other Bregman divergences (Banerjee et al. 2005)
+the co-association matrix, for a few thousand objects.
 """
 
 from __future__ import annotations
@@ -28,7 +32,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import xlogy
@@ -38,7 +43,9 @@ from sklearn.exceptions import ConvergenceWarning
 from ...array.arrays import native
 from ...array.types import Estimator
 from ...array.warn import EvidenceWarning
+from ...data.constraints import Known
 from ...engine import loop
+from ...engine.objects import object_weights
 from ...numerics import label_table as tables
 from ...numerics import simplex
 from ...numerics.distances import unit_rows
@@ -51,6 +58,7 @@ SCREEN = 20_000  # objects on which the starts are compared
 FILLINGS = 5  # rounds of filling in unseen pairs
 SETTLED = 1e-3  # largest change of a membership at which the rounds stop
 PLACED = 4096  # new objects placed at a time
+MOST_OBJECTS = 5000  # largest number of objects whose pairs are formed for links
 NEAR = 1e-12  # probabilities keep this distance from 0 and 1
 N_ROUNDS = 30  # rounds over the row of a new object
 
@@ -136,9 +144,8 @@ class ByCompletion:
         self.memberships, self.misfit, self.run = U, self.reader.misfit, self.reader.run
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Memberships of new objects, with unseen pairs filled in first by the published loss, then
-        by these memberships.
-        """
+        """Memberships of new objects; unseen pairs are filled in by the published loss, then by
+        these."""
         ratios = tables.pair_shares(new, self.table)[0]
         U = self.published.place(new)
         for _ in range(2):
@@ -179,7 +186,7 @@ class ByDivergence:
         self.table, self.kind = table, list(DIVERGENCES).index(name)
         C, N = self._shares(table)
         np.fill_diagonal(N, 0.0)
-        # The start leaves out logarithms of 0.
+        # Positive, so that the first loss has no logarithm of 0.
         begin = [simplex.normalize(U + 0.01) for U in _starts(table, k, settings, start)]
         self.memberships, self.run = _descend(partial(sweep, C, N, name=name), begin, settings)
 
@@ -260,3 +267,79 @@ def sweep(C: np.ndarray, N: np.ndarray, U: np.ndarray, name: str) -> tuple[np.nd
         U[i] = native("labels").bregman_row(C[i], N[i], U, U[i], kind)
     U = simplex.normalize(np.where(U < simplex.TINY, 0.0, U))
     return U, objective(C, N, U, name)
+
+
+def filled(shares: np.ndarray) -> np.ndarray:
+    """Shares of pairs; those never seen together get the mean of the others."""
+    known = np.isfinite(shares)
+    if known.all():
+        return shares
+    return np.where(known, shares, shares[known].mean() if known.any() else 0.0)
+
+
+class LinkedConsensus(NamedTuple):
+    """The pairwise model on a cluster kernel Z Z' with links, and the data that new objects are
+    compared with: the table of labels, or the factor of soft evidence and its columns."""
+
+    model: Estimator
+    kernel: ClusterKernel
+    Z: np.ndarray
+    table: Any
+    factor: Any
+    own: np.ndarray | None
+    extra: float
+
+    def __call__(self, new: Any) -> np.ndarray:
+        """Memberships (n, k) of new objects, given as features or as a table of labels."""
+        n = new.shape[0] if self.table is None else len(new.codes)
+        parts = []
+        for start in range(0, n, PLACED):
+            part = slice(start, min(start + PLACED, n))
+            if self.own is None:
+                W = filled(tables.pair_shares(new.objects(part), self.table)[0])
+            else:
+                W = self.factor.columns(new[part]) @ self.own.T / len(self.own)
+            rows = Factored(self.kernel.extend(W + self.extra), self.Z)
+            parts.append(self.model.predict_proba(rows))
+        return np.concatenate(parts)
+
+
+def fit_linked(
+    estimator: Any, X: Any, links: dict[str, Any], settings: Settings, sample_weight: Any
+) -> LinkedConsensus | None:
+    """The consensus of a fitted ``estimator`` with links and labels; None if there are none."""
+    n, k = estimator.memberships_.shape
+    fixed = isinstance(estimator.n_clusters, Integral)
+    known = Known.of(**links, X=estimator.memberships_, n_clusters=k if fixed else n)
+    k = max(k, known.fewest_clusters)
+    if known.links is None:
+        return None
+    named = isinstance(estimator.consensus, str) and estimator.consensus == "cluster-kernel"
+    if n > MOST_OBJECTS or not named:
+        raise ValueError(
+            "must_link, cannot_link and labels need consensus='cluster-kernel' and at most "
+            f"{MOST_OBJECTS} objects, got {n} and {estimator.consensus!r}: fit a sample, then "
+            "predict_proba of the others"
+        )
+    table = factor = own = None
+    if estimator._soft is None:
+        table = estimator.coassociation_.table
+        W = filled(tables.pair_shares(table, table)[0])
+        np.fill_diagonal(W, 0.0)
+    else:
+        factor = estimator._soft.chosen.factor
+        own = estimator._new_rows(X).map(factor.columns)
+        W = own @ own.T / n
+    mass = object_weights(sample_weight, W)
+    degree, extra = common_similarity(W, mass)
+    edges = known.edges(None, n, degree)
+    graph = W + extra if edges is None else W + extra + edges.toarray()
+    kernel = cluster_kernel(graph, k, sample_weight=mass)
+    Z = np.array(kernel.factor)
+    if mass is not None and (mass == 0).any():
+        Z[mass == 0] = kernel.extend(W[mass == 0] + extra)
+    model = pairwise(k, settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(Factored(Z), sample_weight=mass, **links)
+    return LinkedConsensus(model, kernel, Z, table, factor, own, extra)

@@ -45,6 +45,7 @@ from .solutions import (
     ByKernel,
     ByObservations,
     Settings,
+    filled,
     run_at_once,
     run_of,
 )
@@ -158,10 +159,7 @@ def memory_needed(consensus: Any, n: int, k: int, n_init: int) -> dict[str, floa
 def solve(
     consensus: Any, table: tables.Table, k: int, settings: Settings, start: np.ndarray | None = None
 ) -> Any:
-    """The solution of a consensus, by name or by estimator, for k clusters.
-
-    ``start`` are optional starting memberships.
-    """
+    """The solution of a consensus, by name or by estimator, for k clusters."""
     if table.mass is not None and (not isinstance(consensus, str) or consensus in BY_COPIES):
         return ByCopies(consensus, table, k, settings, start)
     if not isinstance(consensus, str):
@@ -230,11 +228,8 @@ class ByLinkage:
         self.run = run_at_once(height)
 
     def place(self, new: tables.Table) -> np.ndarray:
-        """Each new object joins the cluster to which it is most similar under the linkage.
-
-        An object with the same labels as a fitted one joins its cluster, even if another finished
-        cluster is more similar.
-        """
+        """Each new object joins the cluster to which it is most similar under the linkage. An
+        object with the same labels as a fitted one joins its cluster in any case."""
         S = filled(tables.pair_shares(new, self.table)[0])
         reduce: Any = {"single": np.max, "average": np.mean, "complete": np.min}[self.method]
         similar = [reduce(S[:, column > 0], axis=1) for column in self.groups.T]
@@ -251,11 +246,8 @@ def _row_keys(table: tables.Table) -> list[bytes]:
 
 
 class ByEstimator:
-    """Any estimator that takes a similarity.
-
-    Models of this library multiply with the operator; others get the matrix, or 1 - matrix as
-    distances.
-    """
+    """Any estimator that takes a similarity. Models of this library multiply with the operator;
+    others get the matrix, or 1 - matrix as distances."""
 
     def __init__(
         self, estimator: Estimator, table: tables.Table, k: int, settings: Settings
@@ -295,11 +287,3 @@ class ByEstimator:
             return self.model.predict_proba(rows.toarray() if few else rows)
         share = self.memberships / np.maximum(self.memberships.sum(axis=0), np.finfo(float).tiny)
         return one_hot(np.argmax(rows @ share, axis=1), share.shape[1])
-
-
-def filled(shares: np.ndarray) -> np.ndarray:
-    """Shares of pairs; those never seen together get the mean of the others."""
-    known = np.isfinite(shares)
-    if known.all():
-        return shares
-    return np.where(known, shares, shares[known].mean() if known.any() else 0.0)

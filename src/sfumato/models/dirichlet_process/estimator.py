@@ -23,6 +23,7 @@ from ...array.validation import (
     reserve,
 )
 from ...array.warn import warn
+from ...components import conjugate as priors
 from ...conjugate import (
     BetaBinomial,
     DirichletMultinomial,
@@ -30,22 +31,21 @@ from ...conjugate import (
     NormalInverseWishart,
 )
 from ...data.constraints import Known
-from ...data.features import check_features, observed_only
+from ...data.features import check_features
 from ...engine import loop
-from ...engine.base import Clusterer
-from ...engine.clusterer import most_clusters
+from ...engine.clusterer import Constrained, most_clusters
 from ...engine.linked import LinkedRows, publish_kept
 from ...engine.mixture import GROWTH
 from ...numerics import seeding
 from ...numerics.distances import largest_first
-from . import priors, sampling, variational
+from . import kernel, sampling
 from .kernel import Concentration
 
 __all__ = ["DirichletProcessMixture"]
 
 
 @documented
-class DirichletProcessMixture(Clusterer):
+class DirichletProcessMixture(Constrained):
     """Mixture whose number of clusters is inferred from the data.
 
     Clusters come from a Dirichlet process: an object joins cluster k with probability N_k / (n - 1
@@ -66,23 +66,20 @@ class DirichletProcessMixture(Clusterer):
         Distribution of a cluster: ``NormalInverseWishart`` (normal, full covariance; variational
         inference integrates missing values out), ``NormalInverseGamma`` (normal, independent
         features), ``DirichletMultinomial`` (rows of counts) or ``BetaBinomial`` (yes-or-no data).
-        With a class, the prior is made from the location and spread of the data (for
-        ``NormalInverseWishart``, the most probable of several); an object is itself the prior, in
-        the units of the data.
+        With a class, the prior is made from the location and spread of the data; an object is
+        itself the prior, in the units of the data.
     inference : {"variational", "gibbs"}, default="variational"
-        How the posterior is found.
+        How the posterior is found. Labels, weights, links and missing values of
+        ``NormalInverseWishart`` need the first.
     concentration : (float, float) or float, default=(1.0, 1.0)
         Shape and rate of the gamma prior on alpha, or a fixed alpha.
-    burn_in : int, default=200
-        Discarded sweeps of each chain.
-    n_draws : int, default=200
-        Partitions kept from each chain, one per sweep.
+    burn_in, n_draws : int, default=200
+        Discarded sweeps of each chain, and partitions kept from it, one per sweep.
     n_init : int, default=4
         Number of variational starts, of which the best is kept, or of chains, which are pooled.
-    max_iter : int, default=500
-        Largest number of variational iterations per start.
-    tol : float, default=1e-5
-        Variational inference stops when the bound rises by less than this per unit of weight.
+    max_iter, tol : int, float
+        Variational iterations per start at most, and the rise of the bound per unit of weight at
+        which to stop.
     random_state : int, RandomState, Generator or None, default=None
         Random seed.
 
@@ -92,8 +89,7 @@ class DirichletProcessMixture(Clusterer):
         Posterior predictive memberships; for the sampler, memberships whose products match the
         co-occurrence over all draws.
     n_clusters_ : int
-        Clusters in use; for the sampler, the most frequent number, without clusters that have no
-        object's largest membership.
+        Clusters in use; for the sampler, the most frequent number.
     n_clusters_posterior_ : array
         Probability of 0, 1, 2, ... clusters.
     objective_, history_ : float, array
@@ -109,22 +105,17 @@ class DirichletProcessMixture(Clusterer):
     concentration_ : float
         Posterior mean of alpha.
     labelings_ : array of shape (n, n_init * n_draws)
-        Sampled partitions, one per column (sampler only); can be passed to
-        ``EvidenceAccumulation``.
+        Sampled partitions, one per column (this and what follows with the sampler only).
     log_joint_ : array of shape (n_init, n_draws)
-        Log probability of each draw together with the data (sampler only).
+        Log probability of each draw together with the data.
     r_hat_ : float
-        Split R-hat of the log joint: near 1 if the chains agree, infinite if ``n_draws`` is less
-        than 4 (sampler only).
+        Split R-hat of the log joint: near 1 if the chains agree.
 
     References
     ----------
-    .. [1] D. Blei and M. Jordan, Variational inference for Dirichlet process mixtures, Bayesian
-       Analysis 1(1), 2006.
-    .. [2] R. Neal, Markov chain sampling methods for Dirichlet process mixture models, JCGS 9(2),
-       2000.
-    .. [3] D. Dahl, Sequentially-allocated merge-split sampler for conjugate and nonconjugate
-       Dirichlet process mixture models, 2005.
+    .. [1] Blei and Jordan, Variational inference for Dirichlet process mixtures, 2006.
+    .. [2] Neal, Markov chain sampling methods for Dirichlet process mixtures, JCGS 9(2), 2000.
+    .. [3] Dahl, Sequentially-allocated merge-split sampler for Dirichlet process mixtures, 2005.
 
     Examples
     --------
@@ -139,8 +130,8 @@ class DirichletProcessMixture(Clusterer):
     """
 
     chooses_n_clusters = "always"
-    unit_free = True
-    _posterior: variational.Approximation | sampling.Posterior
+    unit_free = _sparse = True
+    _posterior: kernel.Approximation | sampling.Posterior
 
     def __init__(
         self,
@@ -163,49 +154,23 @@ class DirichletProcessMixture(Clusterer):
         self.burn_in, self.n_draws = burn_in, n_draws
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
-    @observed_only
-    @documented
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        must_link: ArrayLike | None = None,
-        cannot_link: ArrayLike | None = None,
-    ) -> DirichletProcessMixture:
-        """Learn clusters and their number.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n, p)
-            Features. Normal components and ``BetaBinomial`` take missing values (NaN), but not
-            ``NormalInverseWishart`` with the sampler.
-        %(partial_labels)s
-            Labels, weights and links need ``inference="variational"``.
-        sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object.
-        %(mixture_links)s
-        """
-        self._forget()
+    def _learn(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, links: tuple[Any, Any]
+    ) -> Any:
         prior = self._check_parameters()
         self._check_memory(X)
-        try:
-            X = check_features(self, X, reset=True, missing=True)
-            known = Known.of(must_link, cannot_link, y, X, X.shape[0])
-            rows, component = self._prepare(X, sample_weight, prior, known)
-            # Clusters may be reordered during a fit, so known labels only join rows until its end.
-            links = LinkedRows.of(known._replace(labels=None), X, rows.columns[0])
-        except (ValueError, TypeError):
-            self._forget()
-            raise
+        X = check_features(self, X, reset=True, missing=True)
+        known = Known.of(*links, y, X, X.shape[0])
+        rows, component = self._prepare(X, sample_weight, prior, known)
+        # Clusters may be reordered during a fit, so known labels only join rows until its end.
+        linked = LinkedRows.of(known._replace(labels=None), X, rows.columns[0])
         seeds = as_generator(self.random_state).integers(2**63, size=self.n_init)
         if self.inference == "gibbs":
             run = self._sample(component, rows, prior, seeds)
         else:
-            run = self._approximate(component, rows, prior, seeds, links)
-        memberships = self._in_order(X, rows, links, known.labels)
-        if isinstance(self._posterior, variational.Approximation):
+            run = self._approximate(component, rows, prior, seeds, linked)
+        memberships = self._in_order(X, rows, linked, known.labels)
+        if isinstance(self._posterior, kernel.Approximation):
             sums = self._posterior.state.sums[self._posterior.used]
             self.components_ = priors.publish(component, sums)
         self._publish(memberships, run)
@@ -222,7 +187,7 @@ class DirichletProcessMixture(Clusterer):
         while True:
             memberships = self._memberships(X)
             if links is not None:
-                assert isinstance(self._posterior, variational.Approximation)
+                assert isinstance(self._posterior, kernel.Approximation)
                 memberships[links.links.rows] = self._posterior.linked(links)
             U = to_numpy(memberships)
             self.weights_ = np.average(U, axis=0, weights=weights)
@@ -239,7 +204,6 @@ class DirichletProcessMixture(Clusterer):
     def _prepare(
         self, X: Any, sample_weight: ArrayLike | None, prior: Concentration, known: Known
     ) -> tuple[Rows, Any]:
-        """Rows with weights, and the component with its prior."""
         self._refuse_missing(X)
         weights = check_weights(sample_weight, X)
         priors.check_copies(weights)
@@ -258,7 +222,7 @@ class DirichletProcessMixture(Clusterer):
         priors.check_prior(component)
         priors.check_counts(component, X)
         if given is NormalInverseWishart:
-            component = variational.most_probable(priors.candidates(component), rows, prior.mean)
+            component = kernel.most_probable(priors.candidates(component), rows, prior.mean)
             nothing = np.zeros((1, component.features(X[:1]).shape[0]))
             self.prior_ = priors.publish(component, nothing)[0]
         return rows, component
@@ -266,7 +230,7 @@ class DirichletProcessMixture(Clusterer):
     def _approximate(
         self, component: Any, rows: Rows, prior: Concentration, seeds: Any, links: LinkedRows | None
     ) -> loop.Run:
-        search = variational.Ascent(component, rows, prior, self.max_iter, self.tol, links)
+        search = kernel.Ascent(component, rows, prior, self.max_iter, self.tol, links)
         if isinstance(self.n_clusters, str):
             most = min(GROWTH * self.max_clusters, rows.shape[0])
             k = min(self.max_clusters, most)
@@ -274,7 +238,7 @@ class DirichletProcessMixture(Clusterer):
             k = most = most_clusters(self.n_clusters)
         while True:
             run = search.best(k, seeds)
-            self._posterior, self.n_clusters_posterior_ = variational.approximate(
+            self._posterior, self.n_clusters_posterior_ = kernel.approximate(
                 component, rows, run.state, links
             )
             if len(self._posterior.used) < k or k == most:
@@ -337,16 +301,10 @@ class DirichletProcessMixture(Clusterer):
                 f"component must be one of {names} of sfumato.conjugate, or an object of it, got "
                 f"{self.component!r}"
             )
-        return priors.check_concentration(self.concentration)
+        return kernel.check_concentration(self.concentration)
 
-    @documented
-    def predict_proba(self, X: ArrayLike, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects by the posterior predictive.
-
-        %(new_objects)s
-        """
-        self._check_fitted()
-        return self._new_at(self._memberships(self._check_new(X)), n_clusters, X)
+    def _placed(self, X: Any) -> Any:
+        return self._memberships(self._check_new(X))
 
     def score_samples(self, X: ArrayLike) -> Any:
         """Log posterior predictive density (n_new,) of every row of ``X`` (n_new, p)."""
@@ -373,22 +331,22 @@ class DirichletProcessMixture(Clusterer):
     def _kind(self) -> type:
         return self.component if isinstance(self.component, type) else type(self.component)
 
-    def _takes_missing(self) -> bool:
+    @property
+    def _missing(self) -> bool:  # type: ignore[override]
         kind = self._kind()
         correlated = kind is NormalInverseWishart and self.inference == "variational"
         return correlated or kind in (NormalInverseGamma, BetaBinomial)
 
     def _refuse_missing(self, X: Any) -> None:
-        """Refuse missing values that the component does not support, and name others that do."""
         kind = self._kind()
-        if kind in (NormalInverseGamma, BetaBinomial) or (self._takes_missing() and is_numpy(X)):
+        if kind in (NormalInverseGamma, BetaBinomial) or (self._missing and is_numpy(X)):
             return
         values = X.data if sp.issparse(X) else X
         if not bool(namespace(values).isnan(values).any()):
             return
         if kind is DirichletMultinomial:
             way = "a row of counts has no total then; drop those rows or fill them in"
-        elif self._takes_missing():
+        elif self._missing:
             way = "give X as a NumPy array, or set component=NormalInverseGamma"
         else:
             way = "set inference='variational', or component=NormalInverseGamma"
@@ -401,9 +359,3 @@ class DirichletProcessMixture(Clusterer):
         """The evidence for the structure test: only measurements have densities, counts do not."""
         counts = self._kind() in (BetaBinomial, DirichletMultinomial)
         return (None, "") if counts else super()._structure_evidence(evidence)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self._takes_missing()
-        return tags

@@ -58,11 +58,8 @@ def visit(
 ) -> tuple[int, float]:
     """Let objects from ``first`` on leave their clusters and choose again, until the ``table`` has
     no empty slot. Returns the next object to visit, and the log probability of the choices.
-
     ``labels`` and the table are overwritten. ``choices`` is -1 if an object chooses by its
-    ``uniforms``, else the slot it must take. With ``log_alpha`` of minus infinity no cluster is
-    opened.
-    """
+    ``uniforms``, else the slot it must take. A ``log_alpha`` of -inf opens no cluster."""
     seats = getattr(native("seating"), table.kind)(table)
     return native("seating").visit(seats, X, labels, choices, uniforms, log_alpha, first)  # type: ignore[no-any-return]
 
@@ -82,9 +79,7 @@ class Chain(NamedTuple):
     def walk(
         self, labels: np.ndarray, order: np.ndarray, choices: Any, rng: Any, log_alpha: float
     ) -> tuple[np.ndarray, float]:
-        """New labels after visiting the objects in ``order``, and the log probability of the
-        choices.
-        """
+        """New labels after visits in ``order``, and the log probability of the choices."""
         X, now = self.X[order], labels[order].copy()
         uniforms = rng.random(len(order))
         choices = np.full(len(order), -1, dtype=np.int64) if choices is None else choices
@@ -239,8 +234,7 @@ def split_r_hat(values: np.ndarray) -> float:
 
 def consensus(labelings: np.ndarray, k: int) -> np.ndarray:
     """Memberships (n, k) whose products best match the co-occurrence of the draws. Clusters without
-    any object's largest membership are dropped.
-    """
+    any object's largest membership are dropped."""
     table = encode(labelings)
     # Fifty draws are enough to find one near the center of the posterior.
     typical = np.flatnonzero(labelings.max(axis=0) + 1 == k)[:50]
@@ -286,9 +280,7 @@ class Posterior(NamedTuple):
         return self._replace(gram=self.gram[order][:, order], members=self.members[:, order])
 
     def _within_draws(self, Z: Array) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities (clusters, b) within each draw, and log densities (draws, b) of existing
-        clusters.
-        """
+        """Probabilities (clusters, b) and log densities (draws, b) within each draw."""
         logits = self.component.log_predictive(self.parameters, Z) + self.log_weight[:, None]
         sizes = np.diff(np.append(self.first, len(self.log_weight)))
         draw = np.repeat(np.arange(len(self.first)), sizes)

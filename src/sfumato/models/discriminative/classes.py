@@ -12,14 +12,14 @@ import scipy.sparse as sp
 
 from ...array.arrays import to_numpy
 from ...array.types import ArrayLike
-from ...array.validation import check_weights, refuse_mask
+from ...array.validation import check_array, check_weights, refuse_mask
 from ...array.warn import warn
+from ...memberships import check_memberships
 
 
 def class_rows(y: ArrayLike | None, n: int, classes: Any = None) -> tuple[Any, np.ndarray]:
     """Class distributions (n, classes), sparse and one-hot for labels, and the classes (given, or
-    the sorted labels). Objects without a class have a stored zero and no weight.
-    """
+    the sorted labels). Objects without a class have a stored zero and no weight."""
     if y is None:
         raise ValueError(
             "DiscriminativeClustering requires y to be passed, but the target y is None: give the "
@@ -52,9 +52,7 @@ def class_rows(y: ArrayLike | None, n: int, classes: Any = None) -> tuple[Any, n
 
 
 def _labelled(y: np.ndarray) -> np.ndarray:
-    """Mask (n,) of the labels that are classes: -1, "-1", the empty string, None, NaN, NaT and NA
-    mean unlabelled.
-    """
+    """Mask (n,) of labels that are classes, not -1, "-1", "", None, NaN, NaT or NA."""
     if y.dtype.kind == "O":
         return np.array([not _is_missing(value) for value in y.tolist()], dtype=bool)
     if y.dtype.kind == "U":
@@ -97,15 +95,9 @@ def weights_as_counts(sample_weight: ArrayLike | None, X: Any) -> Any:
 
 def prior_counts(prior: Any, n_classes: int) -> np.ndarray:
     """Prior counts of the classes, below a billion so that rounding does not hide the data."""
-    try:
-        counts = np.asarray(prior, dtype=np.float64)
-    except (TypeError, ValueError):
-        counts = np.empty(0)
-    if counts.shape not in ((), (n_classes,)) or not np.all((counts >= 1e-50) & (counts <= 1e9)):
-        raise ValueError(
-            f"prior must be a positive number (1e-50 to 1e9) or {n_classes} of them, one for each "
-            f"of the {n_classes} classes; got {prior!r}"
-        )
+    counts = check_array(prior, "prior", (), (n_classes,))
+    if not np.all((counts >= 1e-50) & (counts <= 1e9)):
+        raise ValueError(f"prior must hold positive numbers (1e-50 to 1e9), got {prior!r}")
     return np.broadcast_to(counts, (n_classes,))
 
 
@@ -189,20 +181,9 @@ def _codes(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def _distributions(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        P = y.astype(np.float64) if y.dtype.kind in "biufO" else None
-    except (TypeError, ValueError):
-        P = None
-    if P is None:
-        raise TypeError(
-            f"y of shape {y.shape} must hold numbers, class distributions, got dtype "
-            f"{y.dtype}; labels go in one column"
-        )
-    if not (P.min() >= 0 and P.max() <= 1.00001 and np.abs(P.sum(axis=1) - 1.0).max() <= 1e-5):
-        raise ValueError(
-            "y as class distributions must be finite, nonnegative and sum to 1 in every row: "
-            "divide by y.sum(axis=1, keepdims=True)"
-        )
+    y = y.astype(np.float64) if y.dtype.kind == "O" else y
+    with np.errstate(over="ignore"):
+        P = np.maximum(check_memberships(y, "y, class distributions,").astype(np.float64), 0.0)
     if classes is not None and len(classes) != P.shape[1]:
         raise ValueError(f"y has {P.shape[1]} columns, but {len(classes)} classes were fitted")
     return P / P.sum(axis=1, keepdims=True), np.arange(P.shape[1]) if classes is None else classes

@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...array.arrays import asarray_like, is_numpy, namespace, to_numpy
-from ...array.docs import documented
 from ...array.rows import Rows
 from ...array.types import Array, ArrayLike, RandomState
 from ...array.validation import as_generator, check_choice, check_n_clusters, check_number
@@ -19,9 +18,8 @@ from ...engine import loop
 from ...engine.base import Clusterer
 from ...numerics import contingency
 from ...numerics.distances import largest_first
-from . import kernel
 from .classes import class_rows, known_classes, prior_counts, weighted, weights_as_counts
-from .problem import TUNING, Frame, Online, Problem, ascend, learn, online_pass
+from .problem import TUNING, Frame, Online, Problem, ascend, learn, memberships, online_pass
 from .starts import choose_number, starts
 
 __all__ = ["DiscriminativeClustering"]
@@ -37,36 +35,32 @@ class DiscriminativeClustering(Clusterer):
     Parameters
     ----------
     n_clusters : int, sequence of int or "auto", default 8
-        Largest number of clusters; clusters that add no information about the classes become empty.
-        From several numbers (1 to ``max_clusters`` with "auto"), the one is chosen for which each
-        half of the objects best predicts the classes of the other half (``held_out_information_``).
+        Largest number of clusters; those that add no information about the classes become empty. Of
+        several numbers (1 to ``max_clusters`` with "auto"), the one for which each half of the
+        objects best predicts the classes of the other half.
     max_clusters : int, default 40
         Largest number that "auto" tries.
     prior : float or array of shape (n_classes,), default 1.0
         Prior counts of the Dirichlet distribution over the classes of a cluster.
     bandwidth : "auto" or float, default "auto"
-        s in exp(-|x - m_j|^2 / s^2), in the units of X. "auto" takes the best of three by
-        predicting the classes of each half of the objects from the other half; in the widest, s^2
-        is twice the mean square distance, per feature, to the nearest k-means center.
+        s in exp(-|x - m_j|^2 / s^2), in the units of X. "auto" takes the one of three with the best
+        predictions in the same sense; in the widest, s^2 is twice the mean square distance, per
+        feature, to the nearest k-means center.
     spread : float, default 1.0
         Standard deviation of the Gaussian prior of the prototypes, as a multiple of that of the
-        data. ``np.inf`` is the flat prior of the source, with which prototypes drift away from the
-        data and memberships become hard.
+        data. With ``np.inf``, the flat prior of the source, memberships become hard.
     size_penalty : float, default 0.0
         Weight of a penalty on unequal cluster sizes: log k minus the entropy of the sizes, in nats
         per object.
     algorithm : "map", "distortion" or "online", default "map"
         "map": L-BFGS on all data, with the class distributions of the clusters integrated out [2]_.
-        "distortion": the same, but with class distributions as parameters that minimise the
-        expected Kullback-Leibler distortion [1]_. Both start at twice the bandwidth, so that
-        prototypes can move. "online": steps on random batches of objects.
+        "distortion": with class distributions that minimise the expected Kullback-Leibler
+        distortion [1]_. "online": steps on random batches of objects.
     learning_rate : float, default 0.1
         First step of the online algorithm, in bandwidths (or standard deviations of the data, if
-        smaller). After b batches (each a hundredth of the data, at least ten objects) it has shrunk
-        by (1 + b / 200)**-0.6.
+        smaller); after b batches, a hundredth of the data each, times (1 + b / 200)**-0.6.
     n_init : int, default 4
-        Number of starts, alternately from k-means within classes and from plain k-means; with more
-        than 40 000 objects they compete on 20 000.
+        Number of starts; with more than 40 000 objects they compete on 20 000.
     max_iter : int, default 500
         Largest number of L-BFGS iterations at each bandwidth, or of improving online passes.
     tol : float, default 1e-8
@@ -77,8 +71,7 @@ class DiscriminativeClustering(Clusterer):
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, p)
-        The prototypes m_j. Their borders separate the classes best; they are not the means of their
-        clusters.
+        The prototypes m_j, which are not the means of their clusters.
     class_distributions_ : array of shape (n_clusters, n_classes)
         Posterior means of the class distributions of the clusters.
     classes_ : array of shape (n_classes,)
@@ -86,16 +79,14 @@ class DiscriminativeClustering(Clusterer):
     log_posterior_, voronoi_log_posterior_ : float
         Log probability of the classes given the clusters, soft and as Voronoi cells, normalised.
     log_marginal_likelihood_ : float
-        ``voronoi_log_posterior_`` minus half a log n for each coordinate of a prototype; its
-        maximum over numbers of clusters is a good choice.
+        ``voronoi_log_posterior_`` minus half a log n for each coordinate of a prototype.
     mutual_information_, voronoi_mutual_information_ : float
         Mutual information between clusters and classes, in nats.
     distortion_, voronoi_distortion_ : float
         Expected Kullback-Leibler divergence between the class distribution of an object and the
         posterior mean of its cluster, in nats per object, soft and in Voronoi cells.
     held_out_information_ : dict
-        With "auto": for every number tried, the gain in predicting classes over a single cluster,
-        in nats per object.
+        With "auto": for every number, the gain in predicting classes, in nats per object.
     table_ : array of shape (n_clusters, n_classes)
         Soft counts of the classes in the clusters.
     memberships_, labels_, n_clusters_, objective_, history_, n_iter_, converged_
@@ -103,10 +94,8 @@ class DiscriminativeClustering(Clusterer):
 
     References
     ----------
-    .. [1] J. Sinkkonen and S. Kaski, "Clustering based on conditional distributions in an auxiliary
-       space", Neural Computation 14, 2002.
-    .. [2] J. Sinkkonen, S. Kaski and J. Nikkila, "Discriminative clustering: optimal contingency
-       tables by learning metrics", ECML 2002.
+    .. [1] Sinkkonen and Kaski, Clustering in an auxiliary space, Neural Computation 14, 2002.
+    .. [2] Sinkkonen, Kaski and Nikkila, Discriminative clustering, ECML, 2002.
 
     Examples
     --------
@@ -126,6 +115,7 @@ class DiscriminativeClustering(Clusterer):
     _frame: Frame
     _state: tuple[np.ndarray, float]
 
+    _sparse = _missing = _streams = True
     needs_classes = True
     may_empty_clusters = True
     chooses_n_clusters = "auto"
@@ -152,9 +142,6 @@ class DiscriminativeClustering(Clusterer):
         self.algorithm, self.learning_rate = algorithm, learning_rate
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
-    def _streams(self) -> bool:
-        return True
-
     def fit(
         self, X: Any, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> DiscriminativeClustering:
@@ -168,9 +155,7 @@ class DiscriminativeClustering(Clusterer):
             The class of every object (integers or strings), or its distribution over the classes.
             Unlabelled objects (-1) get memberships but do not affect the prototypes.
         sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object.
-        """
-        self._forget()
+            A weight of w counts as w copies of the object."""
         self._check_parameters()
         self._check_memory(X)
         X = self._features(X, reset=True)
@@ -200,14 +185,10 @@ class DiscriminativeClustering(Clusterer):
 
         Parameters
         ----------
-        X : array or sparse array of shape (n, p)
-        y : array of shape (n,) or (n, n_classes)
-            Classes, or their distributions, as in ``fit``.
+        X, y, sample_weight : as in ``fit``
         classes : array of shape (n_classes,), optional
             All classes that will ever occur, given with the first batch; by default those of the
-            first batch. Other classes are refused later.
-        sample_weight : array of shape (n,), optional
-        """
+            first batch. Other classes are refused later."""
         first = not hasattr(self, "_online_") or not hasattr(self, "memberships_")
         self._check_parameters()
         X = self._features(X, reset=first)
@@ -272,7 +253,7 @@ class DiscriminativeClustering(Clusterer):
         self.bandwidth_ = bandwidth * self._frame.unit
         self.cluster_centers_ = self._frame.coordinates.outer(run.state)
         self.table_ = r = problem.table(run.state, bandwidth)
-        self.voronoi_table_ = hard = problem.voronoi_table(run.state)
+        self.voronoi_table_ = hard = problem.table(run.state)
         self.class_distributions_ = _posterior_means(r, problem.prior)
         self.log_posterior_ = contingency.log_posterior(r, problem.prior)
         self.voronoi_log_posterior_ = contingency.log_posterior(hard, problem.prior)
@@ -289,14 +270,13 @@ class DiscriminativeClustering(Clusterer):
     def _warn_if_chance(
         self, problem: Problem, P: Array, weights: Array, rng: np.random.Generator
     ) -> None:
-        """Warn if a fit to shuffled classes is nearly as good."""
         gain = self.voronoi_log_posterior_ - _one_cluster(problem)
         chance = -np.inf
         evident = gain >= TUNING.evident * self.cluster_centers_.size
         for _ in range(0 if evident else TUNING.shuffles):
             order = rng.permutation(P.shape[0])
             shuffled = self._problem(problem.rows.X, P[order], weights, self._frame)
-            hard = shuffled.voronoi_table(self._best(shuffled, rng, 1, self.bandwidth_)[0].state)
+            hard = shuffled.table(self._best(shuffled, rng, 1, self.bandwidth_)[0].state)
             log_posterior = contingency.log_posterior(hard, problem.prior)
             chance = max(chance, log_posterior - _one_cluster(shuffled))
             if gain <= max(0.0, TUNING.above_chance * chance):
@@ -307,46 +287,34 @@ class DiscriminativeClustering(Clusterer):
                 )
                 return
 
-    @documented
-    def predict_proba(self, X: ArrayLike, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects.
-
-        %(new_objects)s
-        """
-        self._check_fitted()
-        rows = Rows(self._features(X, reset=False))
-        return self._new_at(rows.map(self._assign), n_clusters, X)
+    def _placed(self, X: Any) -> Any:
+        return Rows(self._features(X, reset=False)).map(self._assign)
 
     def predict_class_proba(self, X: ArrayLike) -> Any:
         """Class probabilities (n_new, n_classes) of new objects, from their memberships."""
-        memberships = self.predict_proba(X)
-        return memberships @ asarray_like(self.class_distributions_, memberships)
+        U = self.predict_proba(X)
+        return U @ asarray_like(self.class_distributions_, U)
 
     def score(
         self, X: Array, y: Array | None = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Log probability per object of new classes, given their Voronoi cells and the classes of
-        the fitted objects in them.
+        the fitted objects in them; ``X``, ``y`` and ``sample_weight`` are as in ``fit``.
 
         This is the log posterior of fitted and new objects together minus that of the fitted ones,
         divided by the weight of the new ones. New objects inform each other's predictions, so the
-        score of a batch is not the mean of the scores of its objects.
-
-        Parameters
-        ----------
-        X, y, sample_weight : as in ``fit``
-        """
+        score of a batch is not the mean of the scores of its objects."""
         self._check_fitted()
         X = self._features(X, reset=False)
         weights = weights_as_counts(sample_weight, X)
         P, _ = class_rows(y, X.shape[0], self.classes_)
         problem = self._problem(X, P, weights, self._frame)
-        table = self.voronoi_table_ + problem.voronoi_table(self._state[0])
+        table = self.voronoi_table_ + problem.table(self._state[0])
         both = contingency.log_posterior(table, problem.prior)
         return (both - self.voronoi_log_posterior_) / problem.total
 
     def _assign(self, X: Array) -> Any:
-        Y = kernel.memberships(self._frame(X), *self._state)
+        Y = memberships(self._frame(X), *self._state)
         return namespace(Y).astype(Y, X.dtype, copy=False)
 
     def _problem(self, X: Any, P: Array, weights: Any, frame: Frame | None = None) -> Problem:
@@ -375,13 +343,6 @@ class DiscriminativeClustering(Clusterer):
     def _structure_evidence(self, evidence: ArrayLike) -> tuple[Any, str]:
         """No evidence for the structure test: clusters follow the classes, not the density."""
         return None, ""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = True
-        tags.target_tags.required = True
-        return tags
 
 
 def _posterior_means(r: np.ndarray, prior: np.ndarray) -> np.ndarray:

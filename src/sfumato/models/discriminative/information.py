@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ...array.arrays import asarray_like, to_numpy
+from ...array.arrays import as_dense, asarray_like, to_numpy
 from ...array.docs import documented
 from ...array.rows import Rows
 from ...array.types import ArrayLike, RandomState
@@ -117,14 +117,13 @@ class InformationMaximization(AutomaticClusters, InductiveClusterer):
     coef_, intercept_ : arrays of shape (n_clusters, p) and (n_clusters,)
         Weights and constants in the units of the data; with ``kernel="linear"`` only.
     information_ : float
-        Between objects and clusters, in nats.
+        Information between objects and clusters, in nats.
     memberships_, labels_, n_clusters_, objective_, history_, n_iter_, converged_
         As in every estimator; the objective, the information minus the penalty, is maximised.
 
     References
     ----------
-    .. [1] R. Gomes, A. Krause and P. Perona, Discriminative clustering by regularized information
-       maximization, NIPS 2010.
+    .. [1] Gomes, Krause and Perona, Regularized information maximization, NIPS, 2010.
 
     Examples
     --------
@@ -169,7 +168,8 @@ class InformationMaximization(AutomaticClusters, InductiveClusterer):
     def _linear(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "linear"
 
-    def _streams(self) -> bool:
+    @property
+    def _streams(self) -> bool:  # type: ignore[override]
         return self._linear
 
     def _check_parameters(self) -> None:
@@ -206,7 +206,18 @@ class InformationMaximization(AutomaticClusters, InductiveClusterer):
         return Rows(X, *columns, view=view)
 
     def _start(self, rows: Rows, rng: np.random.Generator) -> np.ndarray:
-        return first_weights(rows, self.n_clusters, rng)
+        """Weights and constants (k, r + 1) for round clusters around k-means centers."""
+        k = self.n_clusters
+        X, weights, _ = seeding.sorted_sample(rows, max(2000, 100 * k), rng, features=as_dense)
+        labels = seeding.lloyd(X, weights, seeding.kmeans_plus_plus(X, weights, k, rng), 50)
+        share = (labels == np.arange(k)[:, None]) * weights
+        mass = share.sum(axis=1, keepdims=True)
+        centers = (share @ X) / np.where(mass > 0, mass, 1.0)
+        squares = np.sum(centers**2, axis=1)
+        rest = float(weights @ np.sum((X - centers[labels]) ** 2, axis=1)) / weights.sum()
+        # With too steep weights all memberships saturate, and the gradient vanishes.
+        spread = max(rest / X.shape[1], squares.mean() / 4.0) or 1.0
+        return np.column_stack([centers, -0.5 * squares]) / spread
 
     def _run(self, rows: Rows, state: np.ndarray, total: float) -> loop.Run:
         objective = Objective(rows, self.penalty, total)
@@ -223,27 +234,8 @@ class InformationMaximization(AutomaticClusters, InductiveClusterer):
             self.intercept_ = b - self.coef_ @ self._coordinates.shift
         self._publish(self._memberships(rows, self._state), run)
 
-    def _assign(self, block: Any, state: np.ndarray) -> Any:
-        return memberships(block, state)
+    _assign = staticmethod(memberships)  # type: ignore[assignment]
 
-    def _objective(self, rows: Rows, state: np.ndarray) -> float:
+    def _objective(self, rows: Rows, ready: np.ndarray) -> float:
         total = weight_of(rows)
-        return total * Objective(rows, self.penalty, total).value_and_slope(state)[0]
-
-
-def first_weights(rows: Rows, k: int, rng: np.random.Generator) -> np.ndarray:
-    """Weights and constants (k, r + 1) for round clusters around k-means centers."""
-
-    def dense(block: Any) -> Any:
-        return block.toarray() if sp.issparse(block) else block
-
-    X, weights, _ = seeding.sorted_sample(rows, max(2000, 100 * k), rng, features=dense)
-    labels = seeding.lloyd(X, weights, seeding.kmeans_plus_plus(X, weights, k, rng), 50)
-    share = (labels == np.arange(k)[:, None]) * weights
-    mass = share.sum(axis=1, keepdims=True)
-    centers = (share @ X) / np.where(mass > 0, mass, 1.0)
-    squares = np.sum(centers**2, axis=1)
-    rest = float(weights @ np.sum((X - centers[labels]) ** 2, axis=1)) / weights.sum()
-    # With too steep weights all memberships saturate, and the gradient vanishes.
-    spread = max(rest / X.shape[1], squares.mean() / 4.0) or 1.0
-    return np.column_stack([centers, -0.5 * squares]) / spread
+        return total * Objective(rows, self.penalty, total).value_and_slope(ready)[0]

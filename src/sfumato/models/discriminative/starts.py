@@ -52,8 +52,7 @@ def choose_number(
     problem: Problem, bandwidth: Any, rng: np.random.Generator, numbers: Sequence[int]
 ) -> tuple[int, dict[int, float]]:
     """The number of clusters for which each half of the objects best predicts the classes of the
-    other, and the information (nats per object, 0 for one cluster) by number.
-    """
+    other, and the information (nats per object, 0 for one cluster) by number."""
     few, information, best, failed = problem.few(), {1: 0.0}, 1, 0
     X, labels, mass = _sample(problem)
     alone = _cross_validated(few, 1, (1.0,), rng)[1]
@@ -88,10 +87,8 @@ def _cross_validated(
     problem: Problem, k: int, widths: tuple[float, ...], rng: np.random.Generator
 ) -> tuple[float, float]:
     """The bandwidth for which each half of the objects best predicts the classes of the other, and
-    their log probability (minus infinity if there are too few objects).
-
-    The halves depend only on the features, so copies of an object stay together.
-    """
+    their log probability (minus infinity if there are too few objects). The halves depend only on
+    the features, so copies of an object stay together."""
     X = _whole(problem.frame(problem.rows.X))
     weights = np.random.default_rng(1).normal(size=X.shape[1])
     position = (X if sp.issparse(X) else to_numpy(X)) @ weights - problem.frame.middle @ weights
@@ -180,9 +177,7 @@ def _k_means_along_discriminants(
     X: Any, labels: np.ndarray, mass: np.ndarray, k: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, float] | None:
     """Prototypes that differ only along Fisher's discriminant directions, and their bandwidth.
-
-    Features with a large spread then do not tilt the cells. None if there is no such direction.
-    """
+    Features with a large spread then do not tilt the cells. None if there is no such direction."""
     if X.shape[1] > TUNING.most_features or X.shape[0] <= X.shape[1]:
         return None
     X = X.toarray() if sp.issparse(X) else X

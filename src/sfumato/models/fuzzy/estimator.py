@@ -9,30 +9,36 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ...array.arrays import to_numpy
+from ...array.arrays import as_dense, to_numpy
 from ...array.docs import documented
 from ...array.rows import Rows, add, has_missing
 from ...array.types import Array, ArrayLike, RandomState
-from ...array.validation import check_choice, check_n_clusters, check_number, check_weights
+from ...array.validation import (
+    check_array,
+    check_choice,
+    check_n_clusters,
+    check_number,
+    check_weights,
+)
 from ...array.warn import warn
 from ...data.constraints import Known
-from ...data.features import check_features, observed_only
+from ...data.features import check_features
 from ...engine import loop
 from ...engine.base import InductiveClusterer, weight_of
+from ...engine.clusterer import Constrained
 from ...engine.kernel_space import KernelSpace
 from ...engine.linked import Linked, publish_kept
 from ...numerics import distances, seeding
 from ...numerics.distances import Coordinates, measure
 from ...selection.automatic import AutomaticClusters
-from . import fuzziness, kernel
-from .fuzziness import TUNING
-from .kernel import LinkedUnits
+from . import kernel
+from .kernel import TUNING, LinkedUnits
 
 __all__ = ["FuzzyCMeans"]
 
 
 @documented
-class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
+class FuzzyCMeans(AutomaticClusters, Constrained, InductiveClusterer):
     """Memberships that decrease with the distance to cluster centers.
 
     Minimises ``sum_ij w_i u_ij**m |x_i - c_j|**2`` over memberships and centers [1]_ by alternating
@@ -78,23 +84,21 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
     labels_, objective_, history_, n_clusters_, n_iter_, converged_
         As in every estimator; ``n_clusters_`` counts the columns of the memberships.
 
-    See Also
-    --------
-    GaussianMixture : Memberships as posterior probabilities.
+    Notes
+    -----
+    Distances of objects with missing values (NaN) are computed from the other values and rescaled
+    to all features [5]_. With a third column of weights q, a pair of ``must_link`` costs q v
+    sum_{j != h} u_ij**m u_lh**m, where v is the mean distance of the objects to their mean, and a
+    pair of ``cannot_link`` q v sum_j u_ij**m u_lj**m.
 
     References
     ----------
     .. [1] J. C. Bezdek, Pattern Recognition with Fuzzy Objective Function Algorithms, Plenum, 1981.
-    .. [2] D. E. Gustafson and W. C. Kessel, Fuzzy clustering with a fuzzy covariance matrix, CDC,
-       1979.
-    .. [3] R.-P. Li and M. Mukaidono, A maximum-entropy approach to fuzzy clustering, FUZZ-IEEE,
-       1995.
-    .. [4] R. N. Dave, Characterization and detection of noise in clustering, Pattern Recognition
-       Letters 12, 1991.
-    .. [5] R. J. Hathaway and J. C. Bezdek, Fuzzy c-means clustering of incomplete data, IEEE
-       Transactions on Systems, Man and Cybernetics B 31, 2001.
-    .. [6] J. Yu, Q. Cheng and H. Huang, Analysis of the weighting exponent in the FCM, IEEE
-       Transactions on Systems, Man and Cybernetics B 34, 2004.
+    .. [2] Gustafson and Kessel, Fuzzy clustering with a fuzzy covariance matrix, CDC, 1979.
+    .. [3] Li and Mukaidono, A maximum-entropy approach to fuzzy clustering, FUZZ-IEEE, 1995.
+    .. [4] Dave, Characterization and detection of noise, Pattern Recognition Letters 12, 1991.
+    .. [5] Hathaway and Bezdek, Fuzzy c-means of incomplete data, IEEE Trans. SMC B 31, 2001.
+    .. [6] Yu, Cheng and Huang, Analysis of the weighting exponent, IEEE Trans. SMC B 34, 2004.
 
     Examples
     --------
@@ -135,40 +139,14 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         self.metric, self.init = metric, init
         super().__init__(n_clusters, n_init, max_iter, tol, random_state)
 
-    @observed_only
-    @documented
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        *,
-        sample_weight: ArrayLike | None = None,
-        must_link: ArrayLike | None = None,
-        cannot_link: ArrayLike | None = None,
+    def _learn(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, links: tuple[Any, Any]
     ) -> Any:
-        """Learn memberships from features.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n, p)
-            Features. Missing values are NaN: distances are computed from the other values and
-            rescaled to all features.
-        %(partial_labels)s
-        %(sample_weight)s
-        must_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong together: they share one row of memberships. With a third
-            column of weights q, a pair instead costs q v sum_{j != h} u_ij**m u_lh**m, where v is
-            the mean distance of the objects to their mean.
-        cannot_link : array of shape (m, 2) or (m, 3), optional
-            Pairs of rows that belong apart. With weights q in a third column, a pair costs q v
-            sum_j u_ij**m u_lj**m; without weights, labels keep all pairs apart if that is possible.
-        """
-        self._forget()
         if isinstance(self.n_clusters, str) or np.ndim(self.n_clusters):
-            links = {"must_link": must_link, "cannot_link": cannot_link}
-            return self._fit_automatic(X, sample_weight, y, **links)
+            pairs = dict(zip(("must_link", "cannot_link"), links, strict=True))
+            return self._fit_automatic(X, sample_weight, y, **pairs)
         self._check_parameters()
-        known = Known.of(must_link, cannot_link, y, X, self.n_clusters)
+        known = Known.of(*links, y, X, self.n_clusters)
         self._check_memory(X)
         X = check_features(self, X, reset=True, missing=not self._in_space)
         if known.links is not None or self._in_space:
@@ -177,13 +155,13 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
             if not (isinstance(X, np.ndarray) or sp.issparse(X)):
                 raise ValueError("links and kernels need X as a NumPy array")
         check_n_clusters(self.n_clusters, X.shape[0])
-        rows = self._placed(X, check_weights(sample_weight, X), known)
+        rows = self._in_coordinates(X, check_weights(sample_weight, X), known)
         self._finish(rows, self._best_run(rows))
         self._linked = None
         publish_kept(self, known)
         return self
 
-    def _placed(self, X: Any, weights: Any, known: Known) -> Rows:
+    def _in_coordinates(self, X: Any, weights: Any, known: Known) -> Rows:
         """The rows of a fit in coordinates learnt here, with the rule of memberships."""
         self._space, points = None, X
         if self._in_space:
@@ -203,29 +181,28 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         unit = max(float(self._coordinates.variances.sum()), 1e-12)
         rows = Rows(points, weights, view=partial(self._seen, kind=self._kind))
         rows = rows if self._full else rows.kept()
-        few = partial(self._sample, rows, TUNING.sample, np.random.default_rng(0))
-        self._rule = self._rule_of(unit, points.shape[1], few)
+        self._rule = self._rule_of(rows, unit, points.shape[1])
         links = Linked.of(known, 1e4)  # a cannot-link without weight costs this many mean distances
         self._linked = None
         if links is not None:
             w = np.ones(len(links.rows)) if weights is None else weights[links.rows]
             Z = self._seen(points[links.rows], kind=self._kind).astype(np.float64)
-            self._linked = LinkedUnits.of(links, np.asarray(_dense(Z)), w, unit)
+            self._linked = LinkedUnits.of(links, np.asarray(as_dense(Z)), w, unit)
         return rows
 
     def _seen(self, points: Any, *, kind: str) -> Any:
         """z(x) (b, q) of features, or of rows in the space of the kernel, in scaled coordinates."""
         inner = self._coordinates.inner(points)
         if kind == "partial":
-            inner = np.asarray(_dense(inner), dtype=np.float64)
-        return kernel.features((_dense(inner) if kind == "full" else inner).T, kind).T
+            inner = np.asarray(as_dense(inner), dtype=np.float64)
+        return kernel.features((as_dense(inner) if kind == "full" else inner).T, kind).T
 
-    def _new(self, X: Any, sample_weight: ArrayLike | None) -> tuple[Rows, kernel.Distances]:
+    def _new(self, X: Any, sample_weight: ArrayLike | None = None) -> tuple[Rows, kernel.Distances]:
         """New objects in the form of the fitted model, and the centers for a pass over them."""
         self._check_fitted()
-        X = check_features(self, X, reset=False, missing=self._euclidean)
+        X = check_features(self, X, reset=False, missing=self._missing)
         weights, kind = check_weights(sample_weight, X), self._kind
-        if self._euclidean and has_missing(Rows(X)):
+        if self._missing and has_missing(Rows(X)):
             kind = "partial"
 
         def view(block: Any) -> Any:
@@ -238,40 +215,14 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
         return Rows(X, weights, view=view), kernel.ready(self._state, self._rule, kind)
 
-    @documented
-    def predict_proba(self, X: Any, *, n_clusters: int | None = None) -> Any:
-        """Memberships of new objects; missing values are treated as in the fit.
-
-        %(new_objects)s
-        """
-        rows, ready = self._new(X, None)
-        return self._new_at(self._memberships(rows, ready), n_clusters, X)
-
-    def score(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Minus the objective at the fitted centers, per unit of weight; higher is better."""
-        rows, ready = self._new(X, sample_weight)
-        total = weight_of(rows)
-        stats = rows.sum(lambda block, weights: self._summarize(block, weights, ready))
-        return -float(self._outer(stats.objective, total)) / total
-
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, *, sample_weight: ArrayLike | None = None
     ) -> Any:
-        """Learn from one batch: the first one starts the model, later ones move it by decreasing
-        steps.
+        """Learn from one batch ``X`` (n, p) of objects, dense or sparse, with weights (n,): the
+        first one, of at least ``n_clusters`` objects, starts the model, later ones move it by
+        decreasing steps. Values may be missing (NaN) if they are in the first one.
 
-        ``memberships_`` and ``labels_`` are those of this batch.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n, p)
-            A batch of objects, at least ``n_clusters`` in the first one. Values may be missing
-            (NaN) if they are in the first one.
-        y : ignored
-        sample_weight : array of shape (n,), optional
-        """
+        ``memberships_`` and ``labels_`` are those of this batch."""
         first = not hasattr(self, "memberships_")
         if self._in_space:
             raise ValueError("partial_fit needs metric='euclidean' or 'mahalanobis': use fit")
@@ -288,12 +239,12 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         return isinstance(self.metric, str) and self.metric == "mahalanobis"
 
     @property
-    def _euclidean(self) -> bool:
+    def _missing(self) -> bool:  # type: ignore[override]
         return isinstance(self.metric, str) and self.metric == "euclidean"
 
     @property
     def _in_space(self) -> bool:
-        return not (self._euclidean or self._full)
+        return not (self._missing or self._full)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -308,23 +259,20 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
             if getattr(self, name) is not None:
                 check_number(getattr(self, name), name, low=0.0, high=1e100, strict=True)
 
-    def _rule_of(
-        self, unit: float, width: int, sample: Callable[[], tuple[np.ndarray, np.ndarray]]
-    ) -> kernel.Rule:
-        """The rule that turns distances (of mean ``unit``) into memberships. ``sample()`` gives
-        rows of length ``width`` and their weights, from which the fuzzifier is chosen.
-        """
+    def _rule_of(self, rows: Rows, unit: float, width: int) -> kernel.Rule:
+        """The rule that turns distances (of mean ``unit``) into memberships; the fuzzifier may be
+        chosen from the rows, of length ``width``."""
         noise = None if self.noise_cluster is None else self.noise_cluster**2 * unit
         if self.entropy is not None:
             self.fuzzifier_ = None
             return kernel.Rule(TUNING.classical, self.entropy * unit, noise)
+        self.fuzzifier_ = TUNING.classical
         if not isinstance(self.fuzzifier, str):
             self.fuzzifier_ = float(self.fuzzifier)
-        elif fuzziness.least(width) == TUNING.classical:
-            self.fuzzifier_ = TUNING.classical
-        else:
-            self.fuzzifier_ = fuzziness.choose(
-                *sample(), self.n_clusters, ellipsoids=self._full, cap=noise or np.inf
+        elif kernel.least(width) < TUNING.classical:
+            sample = self._sample(rows, TUNING.sample, np.random.default_rng(0))
+            self.fuzzifier_ = kernel.choose(
+                *sample, self.n_clusters, ellipsoids=self._full, cap=noise or np.inf
             )
         return kernel.Rule(self.fuzzifier_, None, noise)
 
@@ -335,7 +283,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         size = max(20 * self.n_clusters, min(size, 2**24 // max(d, 1)))
 
         def features(block: Any) -> Any:
-            X = _dense(block[:, 1 : d + 1])
+            X = as_dense(block[:, 1 : d + 1])
             if self._kind != "partial":
                 return X
             share = block[:, d + 1 :]
@@ -345,7 +293,7 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
     def _start(self, rows: Rows, rng: np.random.Generator) -> kernel.State:
         if self.init is not None:
-            given = self._given_centers()
+            given = check_array(self.init, "init", (self.n_clusters, self.n_features_in_))
             given = given if self._space is None else self._space(given)[0]
             centers = np.asarray(self._coordinates.inner(given), dtype=np.float64)
         else:
@@ -356,19 +304,6 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
         k, d = centers.shape
         state = kernel.State(centers, np.tile(np.eye(d), (k, 1, 1)) if self._full else None)
         return state if self._linked is None else self._linked.numbered(state, self._ready(state))
-
-    def _given_centers(self) -> np.ndarray:
-        wanted = (self.n_clusters, self.n_features_in_)
-        try:
-            centers = np.asarray(self.init, dtype=np.float64)
-        except (TypeError, ValueError):
-            centers = np.empty(0)
-        if centers.shape != wanted or np.isnan(centers).any():
-            raise ValueError(
-                f"init must hold {wanted[0]} centers of {wanted[1]} features without NaN, or be "
-                f"None, got shape {np.shape(centers)} of {type(self.init).__name__}"
-            )
-        return centers
 
     @property
     def _few(self) -> int:
@@ -421,8 +356,10 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
 
         return step
 
-    def _objective(self, rows: Rows, state: kernel.State) -> float:
-        return self._step(rows)(state)[1]
+    def _objective(self, rows: Rows, ready: kernel.Distances) -> float:
+        if self._linked is None:
+            return super()._objective(rows, ready)
+        return self._step(rows)(self._state)[1]
 
     def _ready(self, state: kernel.State) -> kernel.Distances:
         return kernel.ready(state, self._rule, self._kind)
@@ -487,24 +424,12 @@ class FuzzyCMeans(AutomaticClusters, InductiveClusterer):
             )
 
     def _indistinct(self, total: float) -> float:
-        """Squared distance below which two centers count as one.
-
-        For centers at a squared distance g and objects at a mean distance D, the two memberships of
-        an object in the direction between the centers differ by a factor of about 1 + sqrt(2 g /
-        ((m - 1) D)).
-        """
+        """Squared distance below which two centers count as one. For centers at a squared distance
+        g and objects at a mean distance D, the two memberships of an object in the direction
+        between the centers differ by a factor of about 1 + sqrt(2 g / ((m - 1) D))."""
         least = 1e-8 * float(self._coordinates.variances.sum())
         if self.entropy is not None or self._full:
             return least
         scale = float(self._coordinates.scale[0])
         spread = float(self.objective_) / total * scale * scale
         return max(least, 0.5 * TUNING.alike**2 * (self._rule.fuzzifier - 1.0) * spread)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self._euclidean
-        return tags
-
-
-def _dense(block: Any) -> Any:
-    return block.toarray() if sp.issparse(block) else block
