@@ -65,8 +65,9 @@ class Rows:
         """The blocks, which depend only on the shape of the data."""
         n, p = self.shape
         if self._here:
-            # A size of 2000, not a power of two, avoids conflicts between cache lines.
-            size = max(256, min(2000, 2**19 // max(1, p)))
+            # Products with few clusters stay small for BLAS. A size of 4000, not a power of two,
+            # avoids conflicts between cache lines.
+            size = max(256, min(4000, 2**19 // max(1, p)))
         else:
             most = 2**30 // max(1, p) if getattr(self.X, "is_cuda", False) else 2**22
             size = max(1, min(n, most))

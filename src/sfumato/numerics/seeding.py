@@ -146,6 +146,7 @@ class Sample:
     nested: np.ndarray | None = None
     bulk: np.ndarray | None = None
     _trees: list[Hierarchy] = field(default_factory=list, compare=False)
+    _known: dict[Any, np.ndarray] = field(default_factory=dict, compare=False)  # partitions
 
     @property
     def unit(self) -> float:
@@ -157,7 +158,11 @@ class Sample:
         without ``nested``, only k-means in the first space.
         """
         turns = range(n_starts if k > 1 else 1)
-        labels = [self._partition(k, turn, seed, nested) for turn in turns]
+        keys = [(k, turn, seed, nested) for turn in turns]
+        for key in keys:
+            if key not in self._known:
+                self._known[key] = self._partition(*key)
+        labels = [self._known[key] for key in keys]
         return (np.stack(labels)[:, None, :] == np.arange(k)[:, None]) * self.weights
 
     def _partition(self, k: int, turn: int, seed: int, nested: bool) -> np.ndarray:
