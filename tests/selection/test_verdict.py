@@ -38,7 +38,9 @@ def test_every_combination(structure, stability, kind, begins):
 
 def test_advice_fits_how_the_number_came_about():
     assert "Try 2 clusters" in verdict(SURE, structure=SOME).text
-    assert "Try" not in verdict(SURE, structure=SOME, automatic=True).text
+    chosen = verdict(SURE, structure=SOME, automatic=True).text
+    assert chosen.startswith("More clusters than separate groups: the data separate 2 groups")
+    assert "Try" not in chosen
     assert "as asked for" in verdict(np.ones((9, 1))).text
     assert "no division" in verdict(np.ones((9, 1)), automatic=True).text
     vague = SURE * 0.4 + 0.15
