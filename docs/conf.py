@@ -54,6 +54,8 @@ html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 9,
+    # Wide tables take the room of the list of headings.
+    "secondary_sidebar_items": {"**": ["page-toc"], "works-on": [], "comparison": []},
 }
 html_sidebars = {
     page: []

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
-from sfumato.numerics.axes import fit_axes
+from sfumato.numerics.axes import by_radius, fit_axes
 
 
 @pytest.mark.parametrize("mean", [0.25, 1.0, 9.0])
@@ -69,3 +69,12 @@ def test_with_holes_directions_of_a_ten_millionth_of_the_variance_are_left_out(n
     relative = np.linalg.eigvalsh(np.corrcoef(X[1:].T))[:-1] / 15.0
     assert (relative < 1e-7).all() if q == 1 else (relative > 1e-7).all()
     assert fit_axes(X, 20).projection.shape == (15, q)
+
+
+def test_the_order_of_whitened_objects_is_that_of_their_norms():
+    rng = np.random.default_rng(3)
+    Y = rng.normal(size=(40, 3))
+    order = by_radius(Y)
+    assert (np.diff(np.linalg.norm(Y[order], axis=1)) > 0).all()
+    turned, _ = np.linalg.qr(rng.normal(size=(3, 3)))
+    np.testing.assert_array_equal(by_radius(Y @ turned), order)

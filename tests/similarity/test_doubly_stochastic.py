@@ -196,3 +196,9 @@ def test_new_rows_are_shifted_onto_the_simplex(rng):
         F, doubly_stochastic(K, divergence="frobenius", sample_weight=v), atol=1e-9
     )
     assert (shifted_rows(np.zeros((1, 15)), y, v) == 0).all()
+
+
+def test_new_rows_sum_to_one_unless_they_hold_nothing():
+    rows = np.array([[0.2, 0.0, 0.9], [0.0, 0.0, 0.0], [0.5, 0.0, 0.1]])
+    found = shifted_rows(rows, np.array([0.1, 0.6, -0.2]))
+    np.testing.assert_allclose(found, [[0.1, 0.4, 0.5], [0, 0, 0], [0.5, 0.5, 0]], atol=1e-12)

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 from sfumato import SpectralClustering
 from sfumato.metrics import matched_accuracy
-from sfumato.similarity import gaussian, learn_scales, spectral_cost_gradient
+from sfumato.similarity import gaussian, learn, learn_scales, spectral_cost_gradient
 
 
 def rings(rng, n=80, n_noise=2):
@@ -104,3 +104,11 @@ def test_labels_that_say_nothing_are_named():
         spectral_cost_gradient(W, [0, 1])
     with pytest.raises(ValueError, match="object 3"):
         spectral_cost_gradient(np.diag([1.0, 1.0, 1.0, 0.0]), [0, 1, 1, 0])
+
+
+def test_the_penalised_cost_has_the_gradient_of_differences(rng):
+    X, y, scales = rng.normal(size=(12, 2)), np.arange(12) % 2, np.array([0.3, -0.4])
+    objective = learn._objective(spectral_cost_gradient, [(X, y)], 0.7)
+    steps = 1e-5 * np.eye(2)
+    expected = [(objective(scales + e)[0] - objective(scales - e)[0]) / 2e-5 for e in steps]
+    np.testing.assert_allclose(objective(scales)[1], expected, rtol=1e-5, atol=1e-8)

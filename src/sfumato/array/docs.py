@@ -46,8 +46,9 @@ JMLR 7.""",
 gradient : array of shape (n, n)
     G, symmetric, with dJ = sum_ij G_ij dW_ij for every symmetric change of W.""",
     "automatic": """\
-n_clusters : int or "auto", default="auto"
-    Number of clusters. ``"auto"``: the number that ``selection.choose_n_clusters`` finds.
+n_clusters : int, sequence of int or "auto", default="auto"
+    Number of clusters, or several to choose from. The choice is that of
+    ``selection.choose_n_clusters``.
 max_clusters : int, default=20
     Largest number that ``"auto"`` tries at first; more if the best is the largest one tried.""",
     "spectrum": """\

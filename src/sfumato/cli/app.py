@@ -121,7 +121,10 @@ class Request:
     )
     encoding: str | None = _set_by("--encoding", "Text encoding; by default detected.", "NAME")
     sheet: str | None = _set_by(
-        "--sheet", "Sheet of an Excel workbook; by default the first with a table.", "NAME|N"
+        "--sheet", "Sheet of an Excel workbook; by default the largest.", "NAME|N"
+    )
+    missing: list[str] | None = _set_by(
+        "--missing", "Cells that mean a missing value, besides empty ones, NA, ? and such.", "A,B"
     )
     levels: bool = _set_by(
         "--levels", "Also show coarser and finer clusterings, and write levels.csv.", value=False
@@ -170,7 +173,13 @@ class Request:
             keep=tuple(self.columns) if self.columns else None,
             mixed=not self.labels and not self.is_matrix,
             sheet=self.sheet,
+            missing=separate(self.missing),
         )
+
+
+def separate(values: Sequence[str] | None) -> tuple[str, ...]:
+    """The values of an option that may be repeated or hold several, separated by commas."""
+    return tuple(part.strip() for value in values or () for part in value.split(","))
 
 
 def parameters() -> dict[str, inspect.Parameter]:
@@ -416,7 +425,7 @@ def list_models() -> None:
     """List the models, and when to use which."""
 
 
-@command("using", "header delimiter encoding sheet as_json", name="inspect")
+@command("using", "header delimiter encoding sheet missing as_json", name="inspect")
 def inspect_file(
     file: Annotated[str, argument("FILE", "Data file, result folder or model file.")],
 ) -> None:

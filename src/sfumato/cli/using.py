@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from ..io.results import (
 )
 from ..memberships import check_memberships
 from ..models import MODELS
-from .app import ALIASES
+from .app import ALIASES, separate
 from .evidence import advice, as_fitted, roles_of_fitted, set_aside
 from .main import Terminal, damaged
 from .summary import agreement, write_report
@@ -177,7 +178,7 @@ def report(result: Path, out: Path | None, title: str | None, force: bool) -> No
     Terminal().say(f"Report: {result / 'report.html' if out is None else out}")
 
 
-def inspect_file(file: str, as_json: bool, **reading: Any) -> None:
+def inspect_file(file: str, as_json: bool, missing: Sequence[str] | None, **reading: Any) -> None:
     """Print what a data file, a result folder or a model file holds.
 
     ``reading`` holds the header, delimiter, encoding and sheet options.
@@ -194,7 +195,7 @@ def inspect_file(file: str, as_json: bool, **reading: Any) -> None:
         facts = {"kind": "saved model", "types from outside": ", ".join(foreign) or "none"}
         facts["would be loaded"] = not foreign
     else:
-        facts = _data(file, Roles(mixed=True, **reading))
+        facts = _data(file, Roles(mixed=True, missing=separate(missing), **reading))
     rows = [[key, str(value)] for key, value in facts.items()]
     terminal.table(plain(path.name), ["what", "value"], rows, width=500)
     terminal.record(facts)
@@ -213,7 +214,7 @@ def _data(file: str, roles: Roles) -> dict[str, Any]:
         "column names": quoted(own),
         "ids": (table.id_column or "yes, without a title") if table.ids else "none",
     }
-    for place, note in enumerate(set_aside(table)):
+    for place, note in enumerate([*table.notes, *set_aside(table)]):
         what, _, names = note.partition(": ")
         facts[what if names else f"note {place + 1}"] = names or note
     if table.fields is not None:
@@ -257,7 +258,7 @@ def _looks_like(table: Table) -> str:
         return "memberships: sfumato score"
     few = len(np.unique(some)) <= max(20, len(some) // 10)
     if few and np.array_equal(some, np.round(some)):
-        return "labelings (sfumato consensus) or counts (sfumato fit)"
+        return "labelings (sfumato consensus), or counts or answers (sfumato fit)"
     return "features: sfumato fit"
 
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from ..array.arrays import is_numpy, to_numpy
-from ..array.rows import Rows, has_missing
+from ..array.rows import Rows, has_missing, sorted_rows
 from ..array.types import Array, ArrayLike, Weights
 from ..array.validation import check_weights
 from ..numerics.operators import Factored, Symmetric, dtype_of
@@ -260,4 +260,4 @@ def _canonical_order(X: Array) -> np.ndarray:
     if sp.issparse(X):
         # Two fixed projections sort sparse rows without densifying them.
         X = X @ np.random.default_rng(0).standard_normal((X.shape[1], 2))
-    return np.lexsort(np.asarray(X)[:, 15::-1].T) if X.shape[1] else np.arange(X.shape[0])
+    return sorted_rows(np.asarray(X))

@@ -26,7 +26,6 @@ from ..array.arrays import to_numpy
 from ..array.rows import Rows
 from ..array.types import Array, Weights
 from ..data.constraints import Known, matching
-from ..numerics import seeding
 from ..numerics.distances import softmax_columns
 from ..numerics.seeding import SCREEN, Sample
 from . import loop
@@ -110,15 +109,9 @@ class Objects:
         if self.X.shape[0] <= SCREEN:
             return self
         rng = np.random.default_rng(seed)
-        if not isinstance(self.X, np.ndarray):
-            rows = Rows(self.X, self.weights, *self.columns).sample(SCREEN, rng)
-            X, columns = rows.X, rows.columns[1:]
-        else:
-            order = seeding.sort(self.X, self.weights)
-            mass = None if self.weights is None else self.weights[order]
-            chosen = Rows(order[:, None], mass).sample(SCREEN, rng).X[:, 0]
-            X = self.X[chosen].astype(np.float64)
-            columns = tuple(None if part is None else part[chosen] for part in self.columns)
+        rows = Rows(self.X, self.weights, *self.columns).sample(SCREEN, rng)
+        X = rows.X.astype(np.float64) if isinstance(rows.X, np.ndarray) else rows.X
+        columns = rows.columns[1:]
         size = float(SCREEN)
         return replace(self, X=X, weights=None, total=size, count=size, columns=columns, _rows={})
 
@@ -306,17 +299,24 @@ class _Search:
     def _polish(
         self, problems: dict[int, list[Problem]], fits: dict[tuple[int, int], Fit], tight: bool
     ) -> None:
-        """Continue the best candidates to the full tolerance, or afresh as if given; in place."""
-        values = {at: fits[at].value(self.plan.criterion) for at in sorted(fits)}
-        order = sorted((value, at) for at, value in values.items() if np.isfinite(value))
+        """Continue the best candidates to the full tolerance or, if that is reached, fit them as if
+        their shapes had been given; in place.
+        """
+        values = {at: fit.value(self.plan.criterion) for at, fit in fits.items()}
+        sound = [at for at, value in values.items() if np.isfinite(value)]
+        order = sorted((values[at], at) for at in sound)
+        # As ``choose`` judges them, so that thin clusters do not hide the best of the others.
+        lowest = min((values[at] + fits[at].doubt() for at in sound), default=np.inf)
         for value, (k, i) in order[: EFFORT.polished]:
+            if value > lowest + EFFORT.behind:
+                break
             fit = fits[k, i]
-            if tight:
-                again = problems[k][i].rate(self._alone(problems[k][i]))
-                better = again.candidate.log_likelihood > fit.candidate.log_likelihood
-                fits[k, i] = again if better else fit
-            elif value <= order[0][0] + EFFORT.behind:
+            if not tight:
                 fits[k, i] = _further(fit, fit.likelihood, self.plan)
+                continue
+            again = problems[k][i].rate(self._alone(problems[k][i]))
+            better = again.candidate.log_likelihood > fit.candidate.log_likelihood
+            fits[k, i] = again if better else fit
 
 
 def ruled_out(

@@ -31,6 +31,7 @@ from scipy.spatial import cKDTree
 from scipy.special import ndtr, ndtri
 
 from ..array.arrays import is_bfloat16, is_numpy, native, to_numpy
+from ..array.rows import sorted_rows
 from ..array.types import ArrayLike
 from ..array.warn import warn
 from ..numerics.eigen import leading_eigenvectors
@@ -303,7 +304,10 @@ def _sample(n: int, evidence: ArrayLike, kind: str) -> np.ndarray | None:
     divisible = dense or hasattr(evidence, "table")
     if n <= LARGEST or (kind == "similarity" and not divisible):
         return None
-    return np.sort(np.random.default_rng(0).choice(n, LARGEST, replace=False))
+    chosen = np.sort(np.random.default_rng(0).choice(n, LARGEST, replace=False))
+    if is_numpy(evidence) and kind != "similarity":
+        chosen = sorted_rows(evidence)[chosen]  # the same objects in whatever order they come
+    return chosen
 
 
 def _rows(X: Any, rows: np.ndarray) -> np.ndarray:

@@ -30,12 +30,30 @@ class Tuning(NamedTuple):
 
 TUNING = Tuning()
 _ID_TITLE = re.compile(
-    r"(?i:(.*[\s_.-])?(id|ids|uuid|guid|key|index|idx|rownum|row|nr|no|record|number|nummer))"
-    r"|.*[a-z](Id|ID|Key|Nr|No|Number)|(?i:unnamed: 0)"
+    r"(?i:(.*[\s_.-])?(id|ids|uuid|guid|key|index|idx|rownum|row|nr|no|record|number|nummer"
+    r"|case|customer|participant|patient|respondent|subject))"
+    r"|.*[a-z](Id|ID|Key|Nr|No|Number)|[A-Z]{1,2}ID|(?i:unnamed: 0)"
 )
 
 MISSING = frozenset(
-    {"", "na", "n/a", "n.a.", "k.a.", "nan", "null", "none", "?", ".", "-", "--"}
+    {
+        "",
+        "na",
+        "n/a",
+        "n.a.",
+        "n. a.",
+        "n.d.",
+        "n. d.",
+        "k.a.",
+        "k. a.",
+        "nan",
+        "null",
+        "none",
+        "?",
+        ".",
+        "-",
+        "--",
+    }
     | {"#n/a", "#na", "#value!", "#div/0!", "#ref!", "#num!"}  # as spreadsheets write them
 )
 NO_WORD = MISSING - {"none"}  # in a column of words, "none" is an answer
@@ -137,6 +155,19 @@ def truth_words(words: list[str]) -> list[float] | None:
     if not low or not set(low) <= _TRUE | _FALSE:
         return None
     return [float(word in _TRUE) for word in low]
+
+
+def without(cells: Sequence[str], missing: Sequence[str]) -> Sequence[str]:
+    """Cells of which those that mean a missing value, as words or numbers, are empty."""
+    if not missing:
+        return cells
+    values = numbers_among(missing)
+    return ["" if cell.strip() in missing or number(cell) in values else cell for cell in cells]
+
+
+def numbers_among(words: Sequence[str]) -> list[float]:
+    """The words that are numbers."""
+    return [value for word in words if (value := number(word)) is not None]
 
 
 class Raw(NamedTuple):
@@ -321,9 +352,10 @@ def _identifier(name: str, values: np.ndarray, present: np.ndarray) -> str:
         return ""
     values_seen = len(np.unique(present))
     distinct = values_seen == len(values)
+    most = values_seen >= TUNING.names * len(values)
     # A few values that repeat in many rows are groups (such as wards), whatever their column name.
     several = "id" in name.lower() and values_seen > TUNING.categories
-    if _ID_TITLE.fullmatch(name.strip()) and (distinct or several):
+    if _ID_TITLE.fullmatch(name.strip()) and (most or several):
         return "called like an identifier"
     if len(values) >= TUNING.counter and distinct and np.ptp(values) == len(values) - 1:
         return "counts the rows"
@@ -459,7 +491,8 @@ def _refuse(raws: Sequence[Raw], columns: Sequence[Column], roles: Roles, source
         said += [f"column '{plain(c.name, 40)}': {c.note}" for c in columns if not c.used]
     if said:
         fix = (
-            "make them numbers, or leave the column out with --drop, --id-column or --class-column"
+            "make them numbers, name words that mean a missing value in --missing, or leave the "
+            "column out with --drop, --id-column or --class-column"
             if roles.reading is None
             else "write them as in the table of the fit, or leave the cells empty, as missing"
         )
@@ -471,10 +504,10 @@ def _refuse(raws: Sequence[Raw], columns: Sequence[Column], roles: Roles, source
 
 
 def _id_column(columns: Sequence[Column]) -> Column | None:
-    """The column of object names: the first identifier with a different value in every row."""
+    """The column of object names: the first identifier that differs in almost every row."""
     for column in columns:
         names = _names(column) if column.kind == "identifier" else []
-        if names and (column.codes is not None or len(set(names)) == len(names)):
+        if names and len(set(names)) >= TUNING.names * len(names):
             return column
     return None
 

@@ -30,7 +30,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from ..array.arrays import native, to_numpy
-from ..array.rows import Rows
+from ..array.rows import Rows, sorted_rows
 from ..array.types import Array, Weights
 from .distances import Coordinates
 from .missing import Background, one_gaussian
@@ -40,7 +40,7 @@ SCREEN = 4096  # size of the sample for starts, on which many candidates compete
 
 def sort(X: np.ndarray, weights: Weights) -> np.ndarray:
     """Objects of positive weight, in lexicographic order of (at most sixteen) features."""
-    order = np.lexsort(X.T[15::-1]) if X.size else np.arange(len(X))  # the last key leads
+    order = sorted_rows(X)
     return order if weights is None else order[weights[order] > 0]
 
 
@@ -146,6 +146,7 @@ class Sample:
     nested: np.ndarray | None = None
     bulk: np.ndarray | None = None
     _trees: list[Hierarchy] = field(default_factory=list, compare=False)
+    _known: dict[Any, np.ndarray] = field(default_factory=dict, compare=False)  # partitions
 
     @property
     def unit(self) -> float:
@@ -157,7 +158,11 @@ class Sample:
         without ``nested``, only k-means in the first space.
         """
         turns = range(n_starts if k > 1 else 1)
-        labels = [self._partition(k, turn, seed, nested) for turn in turns]
+        keys = [(k, turn, seed, nested) for turn in turns]
+        for key in keys:
+            if key not in self._known:
+                self._known[key] = self._partition(*key)
+        labels = [self._known[key] for key in keys]
         return (np.stack(labels)[:, None, :] == np.arange(k)[:, None]) * self.weights
 
     def _partition(self, k: int, turn: int, seed: int, nested: bool) -> np.ndarray:

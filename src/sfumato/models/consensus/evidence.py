@@ -81,7 +81,7 @@ class GraphColumns(NamedTuple):
 
     def _shares(self, Y: np.ndarray) -> sp.csr_array:
         """Shares (b, n) of the fitted objects for each new one; a fitted object has only itself.
-        They are (R - d) / d with the distance R to the first object without (Franke and Little)."""
+        They are (R - d) / d, with the distance R to the first that has none (Franke and Little)."""
         m = min(GRAPH.n_read + 1, len(self.known))
         index = NearestNeighbors(algorithm="brute").fit(self.known).kneighbors(Y, m)[1]
         # Distances from matrix products are not exactly zero for equal rows.
@@ -365,7 +365,7 @@ class FeatureEvidence:
 
     @cached_property
     def _cells(self) -> ClusteringEnsemble | None:
-        """Cells of complete objects with evenly spread neighbours; None if most are not."""
+        """Cells of complete objects with evenly spread neighbours; None if fewer than half are."""
         Y, missing = self.axes.seen(self.points)
         order = by_radius(Y)
         if missing is not None:
