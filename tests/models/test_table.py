@@ -97,7 +97,7 @@ def test_the_package_and_its_reference_page_have_it(toy):
     pytest.importorskip("dask.array")  # the page lists everything
     assert sfumato.ToyCMeans is ToyCMeans
     assert "ToyCMeans" in dir(sfumato)
-    assert "   ToyCMeans\n" in reference.expand("   {all sfumato}\n")
+    assert "   ToyCMeans\n" in reference.expand("{all sfumato: Everything}\n")
 
 
 def test_the_command_line_has_it(toy, tmp_path, monkeypatch):
