@@ -50,7 +50,7 @@ def test_distances_are_scaled_by_the_neighbours_of_both_objects():
     found, own = similarity_of_distances(new, scales, n_neighbors=3)
     np.testing.assert_allclose(own, np.sort(new, axis=1)[:, 2])
     np.testing.assert_allclose(found, np.exp(-(new**2) / np.outer(own, scales)), rtol=1e-12)
-    with pytest.raises(ValueError, match=r"must be \(n_new, 9\), got shape \(2, 8\)"):
+    with pytest.raises(ValueError, match=r"must be \(n_new, 9\), got \(2, 8\)"):
         similarity_of_distances(new[:, :8], scales)
 
 

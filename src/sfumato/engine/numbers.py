@@ -242,7 +242,9 @@ def number_of_few(X: Any, weights: Weights = None) -> int:
     scores = few_scores(X[::step], None if weights is None else weights[::step])
     found = int(np.argmax(scores)) + 1
     if found == 1 < X.shape[0]:
-        warn(f"{X.shape[0]} objects are no closer in clusters than noise: one is the answer")
+        warn(
+            f"{X.shape[0]} objects are no closer in clusters than noise: one cluster is the answer"
+        )
     return found
 
 
