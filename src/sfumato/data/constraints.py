@@ -215,7 +215,7 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
     given = given.reshape(0, 2) if given.size == 0 else given
     if given.ndim != 2 or given.shape[1] not in (2, 3):
         raise ValueError(
-            f"{name} must hold pairs (m, 2), or with weights (m, 3); got {given.shape}"
+            f"{name} must have the shape (m, 2), or (m, 3) with weights; got {given.shape}"
         )
     index = given[:, :2]
     if not (np.isfinite(index).all() and (index == np.rint(index)).all()):
