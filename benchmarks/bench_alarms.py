@@ -22,7 +22,10 @@ from .timing import Line
 TITLE = "The structure test: false alarms about clear groups, missed alarms about noise"
 DRAWS = int(os.environ.get("SFUMATO_DRAWS", "2"))
 SEED = int(os.environ.get("SFUMATO_SEED", "31000"))  # nothing was set on draws with this seed
-FEATURES, OBJECTS = (2, 5, 10, 20, 50), (100, 400, 2500, 100_000)
+FEATURES, OBJECTS = (
+    tuple(map(int, os.environ.get(f"SFUMATO_{name}", usual).split(",")))
+    for name, usual in (("FEATURES", "2,5,10,20,50"), ("OBJECTS", "100,400,2500,100000"))
+)
 CLUSTERS = {"clear": (2, 5, 9), "noise": (2, 5)}
 APART = 8.0  # least distance of two centres, in standard deviations of a group
 RIGHT, CONFIDENT = 0.99, 0.75

@@ -456,6 +456,7 @@ def test_predictions_at_a_level(case):
     ("make", "least"),
     [
         (sfumato.GaussianMixture, 0.999),
+        pytest.param(sfumato.FuzzyCMeans, 0.999, marks=pytest.mark.slow),
         pytest.param(sfumato.EvidenceAccumulation, 0.98, marks=pytest.mark.slow),
     ],
 )
@@ -471,3 +472,25 @@ def test_a_chosen_number_depends_on_neither_order_nor_precision(make, least):
     assert adjusted_rand_index(y, whole.labels_) > 0.95
     assert adjusted_rand_index(whole.labels_[order], shuffled.labels_) >= least
     assert adjusted_rand_index(whole.labels_, single.labels_) >= least
+
+
+@pytest.mark.filterwarnings("ignore::sfumato.EvidenceWarning")
+@pytest.mark.parametrize(
+    "model",
+    [
+        sfumato.FuzzyCMeans(6, random_state=0),
+        sfumato.MixedMixture(6, random_state=0),
+        sfumato.DirichletProcessMixture(random_state=0),
+        sfumato.InformationMaximization(4, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_starts_of_many_objects_do_not_depend_on_their_order(model):
+    """Where starts compete on a sample, and every start would give other clusters."""
+    X = np.random.default_rng(0).normal(size=(9000, 4))
+    order = np.random.default_rng(1).permutation(len(X))
+    labels, found = model.fit(X).labels_, model.structure_
+    shuffled = model.fit(X[order])
+    assert adjusted_rand_index(labels[order], shuffled.labels_) > 0.98
+    if found is not None:  # the test looks at a sample, too
+        assert shuffled.structure_.statistic == pytest.approx(found.statistic, abs=0.1)

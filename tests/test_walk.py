@@ -19,10 +19,10 @@ from sfumato.array import rows
 
 ROOT = Path(sfumato.__file__).parent
 LIMITS = {
-    "GaussianMixture": 16,
-    "EvidenceAccumulation": 32,
-    "FuzzyCMeans": 20,
-    "PairwiseProbabilisticClustering": 26,
+    "GaussianMixture": 14,
+    "EvidenceAccumulation": 27,
+    "FuzzyCMeans": 19,
+    "PairwiseProbabilisticClustering": 25,
 }
 
 

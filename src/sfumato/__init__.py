@@ -9,17 +9,9 @@ from . import models
 __version__ = "0.1.0"
 
 _MODULES = (
-    "conjugate",
-    "dask",
-    "datasets",
-    "growth",
-    "memberships",
-    "metrics",
-    "plot",
-    "report",
-    "selection",
-    "similarity",
-)
+    "conjugate", "dask", "datasets", "growth", "memberships", "metrics", "plot", "report",
+    "selection", "similarity",
+)  # fmt: skip
 
 
 def _homes() -> dict[str, str]:

@@ -27,10 +27,8 @@ def cluster(
 
     Parameters
     ----------
-    adata : AnnData
-        Results are added; nothing else changes.
-    model : estimator of sfumato
-        Not changed; a copy is fitted.
+    adata : AnnData, to which results are added
+    model : estimator of sfumato, of which a copy is fitted
     use_rep : str, optional
         What the model is fitted to: a key of ``adata.obsm``, or ``"X"``. By default ``"X_pca"`` if
         the object has it, else ``X``.
@@ -72,8 +70,7 @@ def consensus(
 
     Parameters
     ----------
-    adata : AnnData
-        Results are added; nothing else changes.
+    adata : AnnData, to which results are added
     keys : sequence of str
         Columns of ``adata.obs`` with labels.
     n_clusters : int or "auto"
@@ -111,12 +108,8 @@ def _add(adata: Any, model: Any, source: str, key: str) -> None:
     adata.obsm[key] = U
     adata.obs[key] = pd.Categorical(labels, categories=names)
     adata.obs[f"{key}_certainty"] = U.max(axis=1)
-    parameters = {
-        name: value if isinstance(value, str | int | float | bool) else repr(value)
-        for name, value in model.get_params(deep=False).items()
-        if value is not None
-    }
-    adata.uns[key] = {
-        "params": {**parameters, "model": type(model).__name__, "use_rep": source},
-        "version": __version__,
-    }
+    given = {name: v for name, v in model.get_params(deep=False).items() if v is not None}
+    plain = (str, int, float, bool)
+    parameters = {name: v if isinstance(v, plain) else repr(v) for name, v in given.items()}
+    parameters |= {"model": type(model).__name__, "use_rep": source}
+    adata.uns[key] = {"params": parameters, "version": __version__}

@@ -3,7 +3,7 @@ labels)`` of plain arrays, drawn from ``random_state`` (None, an int or a Genera
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,17 +14,9 @@ from .memberships import check_memberships, one_hot
 from .numerics.simplex import draw, softmax
 
 __all__ = [
-    "Simulated",
-    "make_block_similarity",
-    "make_gaussians",
-    "make_labelings",
-    "make_memberships",
-    "make_moons",
-    "make_rings",
-    "make_similarity",
-    "make_spirals",
-    "make_uniform",
-]
+    "Simulated", "make_block_similarity", "make_gaussians", "make_labelings", "make_memberships",
+    "make_moons", "make_rings", "make_similarity", "make_spirals", "make_uniform",
+]  # fmt: skip
 
 
 class Simulated(NamedTuple):
@@ -93,9 +85,7 @@ def make_gaussians(
     return Simulated(X, _posterior(X, centers, factors, shares), labels)
 
 
-def _posterior(
-    X: np.ndarray, centers: np.ndarray, factors: np.ndarray, shares: np.ndarray
-) -> np.ndarray:
+def _posterior(X: np.ndarray, centers: np.ndarray, factors: np.ndarray, shares: np.ndarray) -> Any:
     whitened = np.linalg.solve(factors[:, None], (X[None] - centers[:, None])[..., None])[..., 0]
     with np.errstate(divide="ignore"):
         return softmax(np.log(shares) - np.square(whitened).sum(axis=2).T / 2)[0]
@@ -269,11 +259,8 @@ def make_similarity(
 
     Parameters
     ----------
-    n_objects, n_clusters : int
-        Used if ``memberships`` is not given.
     memberships : array of shape (n, k), optional
         The true memberships; by default drawn by ``make_memberships``.
-    scale : float
     noise : float
         Standard deviation of the noise, in units of ``scale``.
 
@@ -311,8 +298,7 @@ def make_block_similarity(
     """A similarity whose random walk is block stochastic, after S100 of Verma and Meila (2003).
 
     The probability of a step from an object into cluster b depends only on the object's own
-    cluster, although similarities vary over orders of magnitude. The defaults give a spectrum like
-    that of S100. Cluster sizes differ up to threefold.
+    cluster, although similarities vary over orders of magnitude.
 
     Parameters
     ----------
@@ -353,9 +339,7 @@ def make_block_similarity(
     return Simulated(W * (n_objects / W.sum()), inside, labels)
 
 
-def _scale_blocks(
-    W: np.ndarray, inside: np.ndarray, shares: np.ndarray, mass: np.ndarray
-) -> np.ndarray:
+def _scale_blocks(W: np.ndarray, inside: np.ndarray, shares: np.ndarray, mass: np.ndarray) -> Any:
     """W rescaled as x_ib W_ij x_ja, until the row sums in block b are shares_i mass_ab."""
     wanted = shares[:, None] * (inside @ mass)
     X = np.ones_like(wanted)
@@ -385,14 +369,9 @@ def make_labelings(
 
     Parameters
     ----------
-    n_objects, n_clusters : int
-        Used if ``memberships`` is not given.
-    n_members : int
     memberships : array of shape (n, k), optional
         The true memberships; by default one cluster per object, with a share of ``label_noise``
         spread over all clusters.
-    label_noise : float
-        Probability of a random label; used if ``memberships`` is not given.
     missing : float
         Probability that a partition did not see an object (label -1).
 

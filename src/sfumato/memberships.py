@@ -21,20 +21,9 @@ from .data.constraints import reordered
 from .numerics import simplex
 
 __all__ = [
-    "align",
-    "average",
-    "check_memberships",
-    "cooccurrence",
-    "entropy",
-    "harden",
-    "margin",
-    "most_uncertain",
-    "one_hot",
-    "predict_strongest",
-    "project_simplex",
-    "sizes",
-    "strongest",
-]
+    "align", "average", "check_memberships", "cooccurrence", "entropy", "harden", "margin",
+    "most_uncertain", "one_hot", "predict_strongest", "project_simplex", "sizes", "strongest",
+]  # fmt: skip
 
 
 def check_memberships(memberships: Any, name: str = "memberships") -> Any:
@@ -49,14 +38,10 @@ def check_memberships(memberships: Any, name: str = "memberships") -> Any:
     plain = hasattr(memberships, "ndim") and not hasattr(memberships, "iloc")
     U = memberships if plain else np.asarray(memberships)
     if U.ndim != 2 or 0 in U.shape:
-        raise ValueError(
-            f"{name} must be an array (n, k) that is not empty, got shape {tuple(U.shape)}"
-        )
+        raise ValueError(f"{name} must be an array (n, k), not empty; got {tuple(U.shape)}")
     xp = namespace(U)
     if is_numpy(U) and U.dtype.kind not in "biuf":
-        raise TypeError(
-            f"{name} must hold numbers, got dtype {U.dtype}; labels are one-dimensional"
-        )
+        raise TypeError(f"{name} must hold numbers, got {U.dtype}; labels are one-dimensional")
     if not xp.isdtype(U.dtype, "real floating"):
         U = xp.astype(U, xp.float64)
     off = xp.max(xp.abs(xp.sum(U, axis=1) - 1.0))

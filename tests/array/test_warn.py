@@ -9,8 +9,10 @@ from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import sfumato
 from sfumato import EvidenceWarning, FuzzyCMeans, GaussianMixture, SpectralClustering
 from sfumato.array.warn import warn
+from sfumato.models import MODELS
 
 
 def caught(call):
@@ -73,3 +75,14 @@ def test_whoever_asks_for_all_warnings_gets_all():
         for _ in range(2):
             with pytest.raises(EvidenceWarning):
                 warn("odd")
+
+
+CLUSTERERS = [model.name for model in MODELS if model.command and "features" in model.evidence]
+
+
+@pytest.mark.parametrize("name", sorted({*CLUSTERERS} - {"DiscriminativeClustering"}))
+def test_a_default_fit_of_iris_shows_at_most_one_line(name):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        getattr(sfumato, name)().fit(load_iris().data)
+    assert len(caught) <= 1, [str(each.message) for each in caught]

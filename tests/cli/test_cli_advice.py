@@ -16,8 +16,8 @@ from sfumato.report._description import rules
 CAUSES = [
     "0 looks like",
     "'sex' holds few",
-    "'patient' is different",
-    "'diagnosis' looks",
+    "'barcode' is different",
+    "'diagnosis' may",
     "repeat",
 ]
 
@@ -30,14 +30,14 @@ def messy(tmp_path):
         {
             "glucose": np.where(rng.random(n) < 0.1, 0, rng.normal(120, 15, n).round(1)),
             "sex": rng.integers(1, 3, n),
-            "patient": rng.permutation(90_000)[:n] + 10_000,
+            "barcode": rng.permutation(90_000)[:n] + 10_000,
             "diagnosis": rng.choice(["a", "b"], n),
             "visits": rng.poisson(2.0, n),
             "change": rng.normal(size=n),
         }
     )
     frame = pd.concat([frame, frame.iloc[:2]])
-    frame["patient"] = rng.permutation(90_000)[: n + 2] + 10_000
+    frame["barcode"] = rng.permutation(90_000)[: n + 2] + 10_000
     return frame, tmp_path / "t.csv"
 
 
@@ -56,7 +56,7 @@ def test_codes_of_classes_are_one_cause(tmp_path):
     rng = np.random.default_rng(3)
     frame = pd.DataFrame({"x": rng.normal(size=60), "y": np.arange(60) % 3})
     (said,) = advice(_read(frame, tmp_path / "t.csv"))
-    assert said.startswith("'y' looks like known classes: --class-column y ")
+    assert said.startswith("'y' may hold known classes: --class-column y ")
 
 
 def test_one_column_of_several_with_such_names_is_proposed(tmp_path):
@@ -64,12 +64,12 @@ def test_one_column_of_several_with_such_names_is_proposed(tmp_path):
     frame = pd.DataFrame({"x": rng.normal(size=60), "y": rng.normal(size=60)})
     frame = frame.assign(species=list("abc") * 20, group=list("uv") * 30)
     (said,) = advice(_read(frame, tmp_path / "t.csv"))
-    assert said.startswith("'species' looks like known classes: --class-column species ")
+    assert said.startswith("'species' may hold known classes: --class-column species ")
 
 
 def test_repeated_rows_are_counted(messy):
     frame, path = messy
-    said = advice(_read(frame.drop(columns="patient"), path))
+    said = advice(_read(frame.drop(columns="barcode"), path))
     assert sum("2 rows repeat others" in text for text in said) == 1
 
 
@@ -124,7 +124,7 @@ def test_several_columns_of_one_cause_are_one_sentence(tmp_path):
     (codes,) = advice(_read(frame, tmp_path / "t.csv"))  # two categories are just columns
     assert codes.startswith("'a', 'b' hold few whole numbers")
     _, classes = advice(_read(frame.drop(columns="colour"), tmp_path / "t.csv"))
-    assert classes.startswith("'region' looks like known classes: --class-column region ")
+    assert classes.startswith("'region' may hold known classes: --class-column region ")
 
 
 @pytest.mark.parametrize("code", [0, -1, -2, -9, -99, 999])
@@ -197,3 +197,32 @@ def test_a_matrix_of_distances_is_named_and_taken(tmp_path, monkeypatch, capsys)
     assert "looks like distances" not in capsys.readouterr().err
     assert main(["fit", "d.csv", "--similarity", "precomputed", "-m", "pairwise", "-o", "r"]) == 0
     assert capsys.readouterr().err.count("looks like distances") == 1
+
+
+def test_rows_with_missing_cells_may_repeat_too(tmp_path):
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(rng.normal(size=(40, 3)), columns=list("abc"))
+    frame.iloc[3, 1] = np.nan
+    (said,) = advice(_read(pd.concat([frame, frame.iloc[[3]]]), tmp_path / "t.csv"))
+    assert said.startswith("1 row repeats another")
+
+
+def test_codes_of_missing_values_are_read_as_such(run, tmp_path):
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame({"id": range(80), "a": rng.integers(1, 30, 80), "b": rng.normal(9, 1, 80)})
+    frame = frame.astype({"b": object})
+    frame.loc[3, "a"], frame.loc[5, "b"] = -9, "unclear"
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    code, _, err = run("inspect", "t.csv")
+    assert code == 2
+    assert "'unclear' is not a finite number" in err
+    assert "--missing" in err
+    code, out, _ = run("inspect", "t.csv", "--missing", "unclear")
+    assert "--missing -9" in out
+    code, out, _ = run("inspect", "t.csv", "--missing", "unclear,-9", "--json")
+    assert json.loads(out)["missing cells"] == 2
+    words = ("--missing", "-9", "--missing", "unclear", "--model", "gmm", "-k", 1, "--out", "r")
+    assert run("fit", "t.csv", *words)[0] == 0
+    code, out, err = run("predict", "r", "t.csv")  # new objects are read in the same way
+    assert (code, err) == (0, "")
+    assert len(out.splitlines()) == 81

@@ -325,6 +325,10 @@ def test_a_category_among_many_measurements_does_not_make_the_clusters(run, tmp_
     assert any("'ward'" in note for note in summary()["input"]["notes"])
     with open("r/memberships.csv") as file:
         assert adjusted_rand_score(group, clusters(file.read())) == 1.0
+    code, _, err = run("fit", "t.csv", "-o", "g", "--model", "gmm")  # as for other models of shape
+    assert "left out, as codes among measurements: 'ward'" in err
+    with open("g/memberships.csv") as file:
+        assert adjusted_rand_score(group, clusters(file.read())) == 1.0
     # Whoever names the columns is given them.
     names = ",".join(["ward", *(f"m{j}" for j in range(8))])
     assert run("fit", "t.csv", "-o", "q", "--columns", names, "-k", 2)[0] == 0

@@ -71,3 +71,16 @@ def test_the_slider_of_a_report_shows_the_levels_of_the_model(tmp_path, monkeypa
     shown = next(level for level in held["levels"] if len(level["clusters"]) == 3)
     found = (finest @ np.eye(3)[shown["parents"]]).argmax(axis=1)
     assert adjusted_rand_index(fine // 3, found) > 0.99
+
+
+def test_levels_that_are_asked_for_are_in_the_report(nested, drawn):
+    assert main(["fit", "x.csv", "-k", "2", "--levels", "--out", "r", "-q"]) == 0
+    page = (nested / "r/report.html").read_text()
+    held = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    numbers = [len(level["clusters"]) for level in held["levels"]]
+    levels = json.loads((nested / "r/summary.json").read_text())["levels"]
+    assert numbers == [level["n_clusters"] for level in levels[1:]]
+    assert max(numbers) >= 4  # the two parts of each group
+    assert {"cluster 0a", "cluster 1a"} <= set(held["levels"][-1]["clusters"])
+    assert main(["report", "r", "--out", "again.html"]) == 0
+    assert (nested / "again.html").read_text() == page

@@ -134,7 +134,7 @@ def test_saved_and_loaded(case, tmp_path):
 def test_unknown_names_and_settings_are_refused():
     with pytest.raises(ValueError, match="--model must be one of"):
         make("magic", 3, seed=0)
-    with pytest.raises(ValueError, match="--set takes parameter=value"):
+    with pytest.raises(ValueError, match="--set takes name=value"):
         make("pairwise", 3, seed=0, settings=["n_clusters=4"])
     model = make(
         "fuzzy-c-means",

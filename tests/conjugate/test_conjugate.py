@@ -320,12 +320,15 @@ def test_objects_are_immutable_and_data_are_not_written(name):
         ),
         (lambda: NormalInverseGamma().interval(1.5), "confidence must lie"),
         (lambda: DirichletMultinomial([1, 1]).posterior([[1, 2, 3]]), "2 categories"),
-        (lambda: PRIORS["wishart"].posterior([[1.0, 2.0]]), "length 3"),
+        (lambda: PRIORS["wishart"].posterior([[1.0, 2.0]]), "vectors of 3"),
         (lambda: PRIORS["wishart"].posterior(np.zeros((2, 4, 3))).predictive(), "for one prior"),
         (lambda: BetaBinomial(np.inf, 1), "a must be greater than 0 and finite"),
         (lambda: BetaBinomial(1e308, 1e308), "a must be at most"),
         (lambda: BetaBinomial(1, 1, 1e30), "trials must be at most"),
-        (lambda: BetaBinomial([1, 2], [1, 2, 3]), r"one leading shape.*a \(2,\), b \(3,\)"),
+        (
+            lambda: BetaBinomial([1, 2], [1, 2, 3]),
+            r"shapes of parameters must broadcast.*a \(2,\), b \(3,\)",
+        ),
         (lambda: BetaBinomial([], 1), "a is empty"),
         (lambda: DirichletMultinomial([]), "concentration is empty"),
         (
@@ -336,7 +339,7 @@ def test_objects_are_immutable_and_data_are_not_written(name):
             lambda: BetaBinomial([1, 2, 3]).update(BetaBinomial([1, 2]).statistics([[1], [0]])),
             "statistics holds data sets",
         ),
-        (lambda: BetaBinomial().posterior([[1], [1, 0]]), "data must be an array"),
+        (lambda: BetaBinomial().posterior([[1], [1, 0]]), "data has rows of different lengths"),
         (
             lambda: BetaBinomial().posterior([1, 0], weight=[1, 2, 3]),
             "weight must have one number for each",
@@ -366,7 +369,7 @@ def test_errors_name_the_parameter_and_the_fix(make, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: NormalInverseGamma().posterior(["a"]), "data must hold numbers.*dtype"),
+        (lambda: NormalInverseGamma().posterior(["a"]), "data must hold numbers"),
         (lambda: BetaBinomial("a", 1), "a must hold numbers, got 'a'"),
         (lambda: BetaBinomial().posterior([1], weight="x"), "weight must hold numbers, got 'x'"),
         (lambda: BetaBinomial().sample(2.5), "size must be an integer, got 2.5"),

@@ -26,7 +26,7 @@ MODELS = pytest.mark.parametrize("model", [PairwiseProbabilisticClustering, Spec
         ([[1, 1]], "itself"),
         ([[0.5, 1]], "whole row numbers"),
         ([[0, 1, -2.0]], "positive"),
-        ([[0, 1, 2, 3]], "shape"),
+        ([[0, 1, 2, 3]], "must hold pairs"),
     ],
 )
 def test_bad_pairs_are_named(pairs, message):

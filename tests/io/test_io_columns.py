@@ -227,6 +227,14 @@ def test_a_column_of_three_values_is_no_identifier(table):
     assert found.id_column == "record"
 
 
+def test_numbers_that_name_persons_are_identifiers_even_if_rows_repeat(table):
+    rows = [f"{7 * i + 300},{i % 5 + 0.5 * i}" for i in (*range(30), 4, 9)]
+    for title in ("PID", "respondent", "patient"):
+        found = table("\n".join([f"{title},x", *rows]))
+        assert (found.id_column, found.columns, found.ids[-1]) == (title, ["x"], "363")
+    assert table("\n".join(["visits,x", *rows])).columns == ["visits", "x"]
+
+
 def _workbook(path):
     book = pytest.importorskip("openpyxl").Workbook()
     pytest.importorskip("fastexcel")
@@ -249,6 +257,7 @@ def test_excel_columns_of_any_kind_on_any_sheet(tmp_path):
     assert found.columns == ["price", "kind=a", "kind=b", "kind=c", "x"]
     assert found.values[3, :4].tolist() == [3000.5, 1, 0, 0]
     assert np.isnan(found.values[0, 4])
+    assert found.notes == ("sheet: 'Data' is read, as the largest; --sheet takes 'Read me'",)
     assert [c.kind for c in found.fields if c.name == "when"] == ["date"]
     for sheet in ("Data", "2"):
         again = read(tmp_path / "t.xlsx", MIXED._replace(sheet=sheet))

@@ -273,7 +273,7 @@ def test_a_thesis_is_not_deleted_when_it_cannot_be_put_back(tmp_path, monkeypatc
 def test_a_lock_that_is_not_ours_is_left_alone(tmp_path):
     (tmp_path / ".r.lock").write_text("my notes")
     with (
-        pytest.raises(InputError, match="is no lock of this program"),
+        pytest.raises(InputError, match="is no lock of ours"),
         Output(tmp_path / "r", check_target),
     ):
         pass

@@ -196,7 +196,7 @@ def test_changed_bytes_of_a_model_are_named(tmp_path):
     place = content.index(np.arange(500.0, 510.0).tobytes())
     content[place] ^= 255
     path.write_bytes(bytes(content))
-    with pytest.raises(InputError, match="is damaged .checksums.: delete it"):
+    with pytest.raises(InputError, match="is damaged .checksums.: fit afresh"):
         load(path)
 
 

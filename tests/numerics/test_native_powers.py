@@ -7,11 +7,11 @@ from sfumato.native.powers import functions, powers_of_float32
 
 
 def logarithms(x):
-    return functions(x)[1:3]
+    return functions(x)[1]
 
 
 def powers_of_two(x):
-    return functions(x)[3]
+    return functions(x)[2]
 
 
 def numbers():
@@ -26,10 +26,9 @@ def numbers():
 
 def test_logarithms_of_every_size():
     x = numbers()
-    found, inverse = logarithms(x)
+    found = logarithms(x)
     # Near one the error is relative to the logarithm itself, elsewhere to its whole part
     np.testing.assert_allclose(found, np.log2(x), rtol=4e-16, atol=4e-16)
-    np.testing.assert_allclose(inverse, 1.0 / x, rtol=4e-16)
 
 
 def test_powers_of_two_of_every_size():
@@ -50,7 +49,7 @@ def test_powers_that_vanish_stay_positive():
 def test_powers_of_ratios(power):
     rng = np.random.default_rng(2)
     x = 10.0 ** rng.uniform(-25, 0, 20_000)
-    np.testing.assert_allclose(powers_of_two(power * logarithms(x)[0]), x**power, rtol=1e-13)
+    np.testing.assert_allclose(powers_of_two(power * logarithms(x)), x**power, rtol=1e-13)
 
 
 @pytest.mark.parametrize("power", [0.01, 0.3, 1.0, 2.5, 10.0, 60.0, -0.5])

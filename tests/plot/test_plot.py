@@ -188,7 +188,7 @@ def test_histogram_and_order_of_any_memberships(n, k, seed):
 
 
 def test_wrong_names_and_memberships_are_refused():
-    with pytest.raises(ValueError, match="one name for each of the 3 clusters"):
+    with pytest.raises(ValueError, match="3 names of clusters"):
         plot.memberships(soft(5, 3), names=["a"], ax=Figure().subplots())
     with pytest.raises(ValueError, match="sum to 1"):
         plot.memberships([[0.5, 0.1]], ax=Figure().subplots())
@@ -288,7 +288,7 @@ def test_a_choice_and_a_model_are_drawn_as_they_are():
 def test_what_is_not_drawn_is_named(wrong):
     with pytest.raises(TypeError, match="search must be a fitted mixture"):
         plot.model_search(wrong)
-    with pytest.raises(TypeError, match="distribution must map"):
+    with pytest.raises(TypeError, match="distribution must be a mapping"):
         plot.cluster_numbers(wrong)
     if wrong != []:
         with pytest.raises(TypeError, match="objective must be a list of numbers"):

@@ -166,3 +166,14 @@ def test_zeros_and_ones_are_told_as_shares(rng):
     assert "mostly sex 1 (99% against 50%)" in told.lower()
     described = report.describe(X, U, columns=["sex", "size"])
     assert described["plane"] is None  # one column of amounts is left
+
+
+def test_a_ratio_tells_what_no_column_tells_alone(rng):
+    size, group = np.exp(rng.normal(2, 0.5, 200)), np.arange(200) % 2
+    width = size * np.where(group, 0.5, 0.4) * np.exp(rng.normal(0, 0.02, 200))
+    columns, U = ["length", "width"], np.eye(2)[group]
+    told = report.describe(np.column_stack([size, width]), U, columns=columns)["clusters"]
+    assert [each["columns"][0]["column"] for each in told] == ["length / width"] * 2
+    assert told[0]["sentence"].startswith("Very high length / width (2.50 against 2.2")
+    told = report.describe(np.column_stack([size, width - 9]), U, columns=columns)["clusters"]
+    assert told[0]["columns"][0]["column"] in columns  # no ratios with negative numbers

@@ -118,7 +118,7 @@ def test_pairs_of_absent_objects_count_as_orthogonal():
 
 
 def test_too_few_objects_and_features_are_named():
-    with pytest.raises(ValueError, match="of 1 object: pairs are learnt from 3 or more"):
+    with pytest.raises(ValueError, match="of 3 objects or more, got 1"):
         pair_cost_gradient(np.eye(1), 2, must_link=[[0, 1]])
     with pytest.raises(ValueError, match=r"shape \(3, 4\); for features make one of them"):
         pair_cost_gradient(np.ones((3, 4)), 2, must_link=[[0, 1]])

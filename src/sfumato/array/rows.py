@@ -65,9 +65,9 @@ class Rows:
         """The blocks, which depend only on the shape of the data."""
         n, p = self.shape
         if self._here:
-            # Products with few clusters stay small for BLAS. A size of 2000, not a power of two,
+            # Products with few clusters stay small for BLAS. A size of 4000, not a power of two,
             # avoids conflicts between cache lines.
-            size = max(256, min(2000, 2**19 // max(1, p)))
+            size = max(256, min(4000, 2**19 // max(1, p)))
         else:
             most = 2**30 // max(1, p) if getattr(self.X, "is_cuda", False) else 2**22
             size = max(1, min(n, most))
@@ -187,15 +187,19 @@ class Rows:
         return Rows(out, *self.columns, n_jobs=self.n_jobs)
 
     def sample(self, size: int, rng: np.random.Generator) -> Rows:
-        """About ``size`` rows of weight one, drawn by the weights in the first column."""
+        """About ``size`` rows of weight one, drawn by the weights in the first column; of an
+        array in host memory, the same ones in whatever order they come.
+        """
         weights = self.columns[0]
+        order = sorted_rows(self.X) if is_numpy(self.X) else slice(None)
         where = (np.arange(size) + rng.random(size)) / size
         if weights is None:
             indices = (where * self.shape[0]).astype(np.int64)
         else:
-            cumulative = np.cumsum(to_numpy(weights))
+            cumulative = np.cumsum(to_numpy(weights)[order])
             indices = np.searchsorted(cumulative, where * cumulative[-1], side="right")
         indices = np.minimum(indices, self.shape[0] - 1)
+        indices = indices if isinstance(order, slice) else order[indices]
         others = (None if column is None else column[indices] for column in self.columns[1:])
         few = Rows(self.X[indices], None, *others, n_jobs=self.n_jobs, view=self.view)
         return few.kept() if self.is_kept else few
@@ -204,6 +208,21 @@ class Rows:
         """Selected rows as a dense array."""
         rows = self.X[indices]
         return rows.toarray() if sp.issparse(rows) else rows
+
+
+def sorted_rows(X: Any) -> np.ndarray:
+    """Indices (n,) of the rows of an array or sparse array in lexicographic order of (at most
+    sixteen) features.
+    """
+    if 0 in X.shape:
+        return np.arange(X.shape[0])
+    X = X[:, :16].toarray() if sp.issparse(X) else X
+    order = np.argsort(X[:, 0], kind="stable")
+    first = X[order, 0]
+    tie = ~(first[1:] > first[:-1])  # also between missing values
+    tied = np.append(tie, False) | np.append(False, tie)
+    order[tied] = order[tied][np.lexsort(X[order[tied]].T[15::-1])]
+    return order
 
 
 def has_missing(rows: Rows) -> bool:

@@ -80,9 +80,7 @@ def check_n_clusters(n_clusters: Any, n_objects: int) -> int:
     """``n_clusters`` as an integer between 1 and the number of objects."""
     n_clusters = check_number(n_clusters, "n_clusters", low=1, integer=True)
     if n_clusters > n_objects:
-        raise ValueError(
-            f"n_clusters={n_clusters} is more than n_samples={n_objects}: ask for fewer"
-        )
+        raise ValueError(f"n_clusters={n_clusters} exceeds n_samples={n_objects}: ask for fewer")
     return n_clusters
 
 
@@ -93,9 +91,7 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
     seed = isinstance(random_state, numbers.Integral) and int(random_state) >= 0
     if seed or random_state is None or isinstance(random_state, np.random.Generator):
         return np.random.default_rng(random_state)
-    raise ValueError(
-        f"random_state must be None, a seed, a RandomState or a Generator, got {random_state!r}"
-    )
+    raise ValueError(f"random_state must be a seed or a NumPy generator, got {random_state!r}")
 
 
 def check_weights(
@@ -236,11 +232,8 @@ def require(
     budget = budget_for(size) if budget is None else budget
     if size <= SHARE * budget:
         return
-    parts = ", ".join(
-        f"{name} {_human(part)}"
-        for name, part in sorted(arrays.items(), key=lambda item: -item[1])
-        if part > 0.01 * size
-    )
+    largest = sorted(arrays.items(), key=lambda item: -item[1])
+    parts = ", ".join(f"{name} {_human(part)}" for name, part in largest if part > 0.01 * size)
     fitting = [form for form, needed in forms if needed <= SHARE * budget]
     raise MemoryBudgetError(
         f"{task} would take {_human(size)} ({parts}) and does not fit in memory ({_human(budget)} "

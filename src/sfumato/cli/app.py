@@ -25,12 +25,8 @@ if TYPE_CHECKING:
 
 
 # Alternative names of the models.
-ALIASES = {
-    "gmm": "gaussian-mixture",
-    "fcm": "fuzzy-c-means",
-    "dpgmm": "dirichlet-process",
-    "eac": "consensus",
-}
+ALIASES = {"gmm": "gaussian-mixture", "fcm": "fuzzy-c-means"}
+ALIASES |= {"dpgmm": "dirichlet-process", "eac": "consensus"}
 
 
 def commands() -> dict[str, str]:
@@ -125,7 +121,10 @@ class Request:
     )
     encoding: str | None = _set_by("--encoding", "Text encoding; by default detected.", "NAME")
     sheet: str | None = _set_by(
-        "--sheet", "Sheet of an Excel workbook; by default the first with a table.", "NAME|N"
+        "--sheet", "Sheet of an Excel workbook; by default the largest.", "NAME|N"
+    )
+    missing: list[str] | None = _set_by(
+        "--missing", "Cells that mean a missing value, besides empty ones, NA, ? and such.", "A,B"
     )
     levels: bool = _set_by(
         "--levels", "Also show coarser and finer clusterings, and write levels.csv.", value=False
@@ -174,7 +173,13 @@ class Request:
             keep=tuple(self.columns) if self.columns else None,
             mixed=not self.labels and not self.is_matrix,
             sheet=self.sheet,
+            missing=separate(self.missing),
         )
+
+
+def separate(values: Sequence[str] | None) -> tuple[str, ...]:
+    """The values of an option that may be repeated or hold several, separated by commas."""
+    return tuple(part.strip() for value in values or () for part in value.split(","))
 
 
 def parameters() -> dict[str, inspect.Parameter]:
@@ -236,17 +241,13 @@ def make(
         parameters["n_clusters"] = n_clusters
     if similarity is not None:
         if "similarity" not in known:
-            raise ValueError(
-                f"--similarity does not apply to {name}, which takes features as they are"
-            )
+            raise ValueError(f"--similarity does not apply to {name}, which takes features")
         parameters["similarity"] = similarity
     choices = [name for name in known if name not in ("n_clusters", "random_state")]
     for setting in settings or ():
         key, equals, value = setting.partition("=")
         if not equals or key not in choices:
-            raise ValueError(
-                f"--set takes parameter=value, with one of {', '.join(choices)}; got '{setting}'"
-            )
+            raise ValueError(f"--set takes name=value of {', '.join(choices)}; got '{setting}'")
         parameters[key] = _value(value)
     return kind(**{key: value for key, value in parameters.items() if key in known})
 
@@ -424,7 +425,7 @@ def list_models() -> None:
     """List the models, and when to use which."""
 
 
-@command("using", "header delimiter encoding sheet as_json", name="inspect")
+@command("using", "header delimiter encoding sheet missing as_json", name="inspect")
 def inspect_file(
     file: Annotated[str, argument("FILE", "Data file, result folder or model file.")],
 ) -> None:

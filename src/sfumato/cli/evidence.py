@@ -144,8 +144,9 @@ def roles_of_fitted(held: dict[str, Any], id_column: str | None) -> Roles:
     used = [how for how in held.get("fields") or [] if how["used"]]
     if not used:
         return Roles(id=id_column, labels=held["labels"] is not None, keep=tuple(held["columns"]))
-    keep, usual = tuple(how["name"] for how in used), held.get("id_column")
-    return Roles(id=id_column, keep=keep, mixed=True, reading=tuple(used), usual_id=usual)
+    keep, missing = tuple(how["name"] for how in used), tuple(held.get("missing") or ())
+    roles = Roles(id=id_column, keep=keep, mixed=True, reading=tuple(used), missing=missing)
+    return roles._replace(usual_id=held.get("id_column"))
 
 
 def as_fitted(table: Table, estimator: Estimator, model: str, terminal: Terminal) -> Any:
@@ -175,9 +176,7 @@ def prepare(
         extra["sample_weight"] = table.weights
     if estimator.needs_classes:
         if table.classes is None:
-            raise InputError(
-                f"the {model} model needs known classes: name their column with --class-column"
-            )
+            raise InputError(f"the {model} model needs known classes, named by --class-column")
         gone = np.flatnonzero(~with_class(table.classes))
         if len(gone):
             have, which = ("object has", "it") if len(gone) == 1 else ("objects have", "them")
@@ -236,7 +235,10 @@ def advice(table: Table) -> list[str]:
         coded = []
     found = [
         *(
-            (f"{value:g} looks like a missing value in {{}}: leave such cells empty", names)
+            (
+                f"{value:g} looks like a missing value in {{}}: --missing {value:g} reads it so",
+                names,
+            )
             for value, names in missing.items()
         ),
         (
@@ -258,7 +260,7 @@ def advice(table: Table) -> list[str]:
     for name in classes:
         option = shlex.quote(plain(name, 200))
         said.append(
-            f"{quoted([name], 4)} looks like known classes: --class-column {option} only compares "
+            f"{quoted([name], 4)} may hold known classes: --class-column {option} only compares "
             f"the clusters with it, and --drop {option} leaves it out"
         )
     return said + _repeated(table)
@@ -311,7 +313,10 @@ def _repeated(table: Table) -> list[str]:
     measured = [len(np.unique(_present(column))) for column in table.used if not column.coded]
     if table.fields and 2 * math.prod(measured) < len(values):  # codes repeat by chance
         return []
-    count = len(values) - len(np.unique(values, axis=0)) if values.size <= 5_000_000 else 0
+    if values.size > 5_000_000:
+        return []
+    alike = np.where(np.isnan(values), np.inf, values)  # NaN differs from itself
+    count = len(values) - len(np.unique(alike, axis=0))
     are = "row repeats another: leave it" if count == 1 else "rows repeat others: leave them"
     return [f"{count:,} {are} out if the same object was entered twice"] * bool(count)
 

@@ -35,6 +35,9 @@ from .app import Request, check_model, first_choice, make, parse_clusters
 from .evidence import agreement_of_resamples, on_one_scale, prepare
 from .main import NotConvergedError, StoppedError, Terminal, damaged, finite, rescued
 
+# Models of categories or counts, which are no codes among measurements.
+_OF_CODES = ("mixed-mixture", "dirichlet-process", "information-bottleneck")
+
 
 def consensus(asked: Request, data: str, features: bool) -> None:
     """Combine the labelings in a file, or labelings made from its features."""
@@ -67,28 +70,32 @@ def fit(asked: Request) -> None:
 
 
 def _read(request: Request, terminal: Terminal) -> tuple[Request, Table]:
-    """The request with a model, and its table. If no model is named, a few categories among
-    numbers are left out: a single one makes groups that lie further apart than any measurements do.
+    """The request with a model, and its table. Models that take no notice of units cannot give a
+    category little weight: a single one makes groups that lie further apart than any measurements
+    do. So categories among numbers are left out.
     """
     with terminal.progress("reading") as advance:
         table = read(request.data, request.roles, advance)
-        if request.model is not None:
-            return request, table
-        model, drop = first_choice(table), []
-        if model == "consensus" and request.columns is None:
+        model, drop = request.model or first_choice(table), []
+        unweighted = make(model, None, **request.model_settings).unit_free
+        if unweighted and model not in _OF_CODES and request.columns is None:
             drop = [column.name for column in table.used if column.coded]
-        if drop:
+        if drop and len(drop) < len(table.used):
             request = replace(request, drop=[*(request.drop or []), *drop])
             table = read(request.data, request.roles, advance)
+        else:
+            drop = []
+    for note in table.notes:
+        terminal.remark(note)
     if drop:
         named = ", ".join(f"'{plain(name, 30)}'" for name in drop[:6])
         more = f" and {len(drop) - 6} more" if len(drop) > 6 else ""
         text = (
             f"left out, as codes among measurements: {named}{more}; --class-column compares the "
-            "clusters with one, --model mixed-mixture makes them with all columns"
+            "clusters with one, --columns uses them as numbers, and --model mixed-mixture as codes"
         )
         terminal.remark(text)
-        table = table._replace(notes=(text,))
+        table = table._replace(notes=(*table.notes, text))
     return replace(request, model=model), table
 
 
@@ -97,9 +104,7 @@ def _claimed(request: Request) -> Any:
     if str(request.out) == "-":
         return nullcontext()
     if not request.out.name:
-        raise InputError(
-            f"--out: '{plain(request.out, 200)}' already exists: give the name of a new folder"
-        )
+        raise InputError(f"--out: '{plain(request.out, 200)}' already exists: name a new folder")
     check_checkpoint(_checkpoint_of(request.out), wanted=request.resume or request.force)
     return Output(request.out, check_target, force=request.force)
 
@@ -108,10 +113,7 @@ def _check(table: Table, clusters: int | None) -> None:
     """Refuse more clusters than rows, and labels that are not whole numbers."""
     n = table.values.shape[0]
     if clusters is not None and clusters > n:
-        raise InputError(
-            f"--clusters {clusters} is more than the {n:,} rows of {table.source}: ask for at "
-            f"most {n:,}"
-        )
+        raise InputError(f"--clusters {clusters} is more than the {n:,} rows of {table.source}")
     for title, names in zip(table.columns, table.label_names or [], strict=False):
         numbers = {name: number(name) for name in names}
         odd = [name for name, value in numbers.items() if value is not None and value % 1 > 0]

@@ -167,9 +167,7 @@ def _run(words: list[str]) -> int:
     try:
         from .app import app
     except ImportError as error:
-        raise ImportError(
-            f"{error}: the command line needs more packages, pip install 'sfumato[cli]'"
-        ) from error
+        raise ImportError(f"{error}: the command line needs pip install 'sfumato[cli]'") from error
     code = int(app(words or ["--help"], standalone_mode=False, prog_name="sfumato") or 0)
     if code == 130:
         raise StoppedError
@@ -323,11 +321,8 @@ def finite(value: Any) -> Any:
 
 def _as_options(text: str) -> str:
     """A message in which model parameters are replaced by the options that set them."""
-    options = {
-        "n_clusters": "--clusters ",
-        "random_state": "--seed ",
-        "similarity": "--similarity ",
-    }
+    options = {"n_clusters": "--clusters ", "random_state": "--seed "}
+    options["similarity"] = "--similarity "
     set_by = re.compile(r"(?<![\w.(-])([a-z]+(?:_[a-z]+)*)=(\"[^\"]*\"|'[^']*'|[\w.]+)")
     named = set_by.sub(lambda m: options.get(m[1], f"--set {m[1]}=") + m[2].strip("\"'"), text)
     return re.sub(r"\bn_clusters\b", "--clusters", named)

@@ -103,6 +103,7 @@ def summarize(
             "columns": table.columns,
             "id_column": table.id_column,
             "weight_column": request.weight_column,
+            "missing": list(request.roles.missing),
             "class_column": request.class_column,
             "labels": table.label_names,
             "fields": None if table.fields is None else reading(table.fields),
@@ -154,11 +155,14 @@ def _pictures(
 ) -> dict[str, Any]:
     """What the report needs besides memberships; small for any number of objects."""
     history = np.asarray(estimator.history_, dtype=float)
+    noise = getattr(estimator, "noise_cluster", None) is not None
+    model = estimator if request.levels else None  # finer levels take another fit
+    finest, levels = report.levels_of(model, U, noise, estimator._coarser())
     held: dict[str, Any] = {
         "history": history.tolist() if history.ndim == 1 and np.isfinite(history).all() else None,
-        "merges": [place.tolist() for place in estimator._coarser()],
+        "levels": [level._replace(score=finite(float(level.score))) for level in levels],
+        "finest": None if finest is U else np.asarray(finest).round(6).tolist(),
     }
-    noise = getattr(estimator, "noise_cluster", None) is not None
     if not request.is_matrix and not request.labels:
         shown, coordinates, axes = report.plane(table.values, columns=table.columns)
         values = table.values if table.original is None else table.original
@@ -172,24 +176,19 @@ def _pictures(
                 columns=table.columns,
                 shown=shown,
                 noise_cluster=noise,
-                levels=report.levels_of(None, U, noise, held["merges"]),
+                levels=(finest, levels),
             ),
         }
     evidence, some = _similarity(request, estimator, table)
     if evidence is not None:
         means = plot.block_means(evidence, U[some], blocks=100)
-        held |= {
-            "similarity": np.nan_to_num(means).round(5).tolist(),
-            "scale": float(getattr(estimator, "scale_", 1.0)),
-        }
+        held["similarity"] = np.nan_to_num(means).round(5).tolist()
+        held["scale"] = float(getattr(estimator, "scale_", 1.0))
     if table.classes is not None:
         named = np.where(with_class(table.classes), np.asarray(table.classes), "no class")
         kinds, codes = np.unique(named, return_inverse=True)
-        held |= {
-            "class_title": request.class_column,
-            "class_names": kinds.tolist(),
-            "class_codes": codes.tolist(),
-        }
+        held |= {"class_names": kinds.tolist(), "class_codes": codes.tolist()}
+        held["class_title"] = request.class_column
     return held
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from ..io.results import (
 )
 from ..memberships import check_memberships
 from ..models import MODELS
-from .app import ALIASES
+from .app import ALIASES, separate
 from .evidence import advice, as_fitted, roles_of_fitted, set_aside
 from .main import Terminal, damaged
 from .summary import agreement, write_report
@@ -141,13 +142,11 @@ def _labels(path: Path, column: str | None) -> tuple[np.ndarray, Any]:
     names = quoted(table.columns)
     if len(table.columns) > 1 and column is None:
         raise InputError(
-            f"{table.source} has several columns ({names}) and they are not memberships: name one "
-            "with --column"
+            f"{table.source} has several columns of labels ({names}): name one with --column"
         )
     if len(table.columns) > 1 and column not in table.columns:
         raise InputError(
-            f"--column: {table.source} has no column of labels called '{plain(column, 40)}'; it "
-            f"has {names}"
+            f"--column: {table.source} has no labels called '{plain(column, 40)}'; it has {names}"
         )
     place = table.columns.index(column) if column in table.columns else 0
     values = np.asarray(table.values)[:, place]
@@ -179,7 +178,7 @@ def report(result: Path, out: Path | None, title: str | None, force: bool) -> No
     Terminal().say(f"Report: {result / 'report.html' if out is None else out}")
 
 
-def inspect_file(file: str, as_json: bool, **reading: Any) -> None:
+def inspect_file(file: str, as_json: bool, missing: Sequence[str] | None, **reading: Any) -> None:
     """Print what a data file, a result folder or a model file holds.
 
     ``reading`` holds the header, delimiter, encoding and sheet options.
@@ -196,7 +195,7 @@ def inspect_file(file: str, as_json: bool, **reading: Any) -> None:
         facts = {"kind": "saved model", "types from outside": ", ".join(foreign) or "none"}
         facts["would be loaded"] = not foreign
     else:
-        facts = _data(file, Roles(mixed=True, **reading))
+        facts = _data(file, Roles(mixed=True, missing=separate(missing), **reading))
     rows = [[key, str(value)] for key, value in facts.items()]
     terminal.table(plain(path.name), ["what", "value"], rows, width=500)
     terminal.record(facts)
@@ -215,7 +214,7 @@ def _data(file: str, roles: Roles) -> dict[str, Any]:
         "column names": quoted(own),
         "ids": (table.id_column or "yes, without a title") if table.ids else "none",
     }
-    for place, note in enumerate(set_aside(table)):
+    for place, note in enumerate([*table.notes, *set_aside(table)]):
         what, _, names = note.partition(": ")
         facts[what if names else f"note {place + 1}"] = names or note
     if table.fields is not None:
@@ -259,7 +258,7 @@ def _looks_like(table: Table) -> str:
         return "memberships: sfumato score"
     few = len(np.unique(some)) <= max(20, len(some) // 10)
     if few and np.array_equal(some, np.round(some)):
-        return "labelings (sfumato consensus) or counts (sfumato fit)"
+        return "labelings (sfumato consensus), or counts or answers (sfumato fit)"
     return "features: sfumato fit"
 
 
@@ -271,8 +270,7 @@ def reproduce(
 
     if name not in (*papers.EXPERIMENTS, "all"):
         raise InputError(
-            f"EXPERIMENT must be one of {', '.join(papers.EXPERIMENTS)} or all, got "
-            f"'{plain(name, 80)}'"
+            f"EXPERIMENT must be all or of {', '.join(papers.EXPERIMENTS)}, got '{plain(name, 80)}'"
         )
     if data is not None and not data.is_dir():
         raise InputError(f"--data: {plain(data, 200)} is not a folder")

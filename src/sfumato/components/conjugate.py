@@ -48,7 +48,7 @@ from . import incomplete
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """Base class of the components, with the methods of the list.
+    """Base class of the components, all of which have these methods.
 
     features(X), points(Z)      z(x) (q, b) of rows (b, p), and the rows with these features
     log_base(Z)                 parameter-free part (b,) of the log density

@@ -736,8 +736,10 @@ class Gaussian(Component):
 
     def rows(self, X: Array, *columns: Any) -> Rows:
         rows, kind = Rows(X, *columns, view=self.view), self.kind
-        fits = X.shape[0] * distances.width(self.n_features, kind) <= MOST_KEPT and is_numpy(X)
-        if self.apart or (kind == "full" and not fits):
+        fits = X.shape[0] * distances.width(self.n_features, kind) <= MOST_KEPT
+        whole = is_numpy(X) and fits and len(rows.slices) == 1
+        # Otherwise every pass makes z(x) of x, a tile at a time, which reads less memory.
+        if self.apart or (not whole and (kind == "full" or (kind == "diag" and is_numpy(X)))):
             return rows
         return rows.through(lambda block: distances.features(block.T, kind).T)
 

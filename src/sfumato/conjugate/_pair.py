@@ -78,11 +78,10 @@ class ConjugatePair(ABC):
     _any_sign: tuple[str, ...] = ("mean", "center")  # parameters that need not be positive
 
     def __post_init__(self) -> None:
+        low = dict.fromkeys(self._any_sign, -np.inf)
+        own = self._parameters().items()
         self._freeze(
-            **{
-                name: check_parameter(value, name, above=-np.inf if name in self._any_sign else 0.0)
-                for name, value in self._parameters().items()
-            }
+            **{name: check_parameter(v, name, above=low.get(name, 0.0)) for name, v in own}
         )
 
     @abstractmethod
@@ -155,9 +154,7 @@ class ConjugatePair(ABC):
         try:
             return type(self)(**parameters)
         except ValueError as error:
-            raise ValueError(
-                f"data and prior are too far apart to add up: change units ({error})"
-            ) from error
+            raise ValueError(f"data and prior are too far apart: change units ({error})") from error
 
     def posterior(self, data: ArrayLike, weight: ArrayLike | None = None) -> Self:
         """Posterior after seeing the data.
@@ -172,27 +169,20 @@ class ConjugatePair(ABC):
         return self.update(self.statistics(data, weight))
 
     def log_predictive(self, data: ArrayLike) -> Any:
-        """Log predictive density or probability (..., n) of each observation in ``data`` (..., n)
-        or (..., n, d); 0 where missing.
-        """
+        """Log predictive density or probability (..., n) of each observation; 0 where missing."""
         with np.errstate(all="ignore"):
             return _require_finite(self._log_predictive(*self._check(data, None)), "log_predictive")
 
     def _log_predictive(self, data: np.ndarray, weight: np.ndarray) -> Any:
         """Log probabilities of checked observations, each taken as a separate data set."""
-        each = type(self)(
-            **{
-                name: np.expand_dims(value, np.ndim(value) - self._event.get(name, 0))
-                for name, value in self._parameters().items()
-            }
-        )
+        own, event = self._parameters().items(), self._event
+        wide = {name: np.expand_dims(v, np.ndim(v) - event.get(name, 0)) for name, v in own}
+        each = type(self)(**wide)
         data, weight = np.expand_dims(data, data.ndim - self._observation), weight[..., None]
         return each._log_ratio(each._summarize(data, weight)) + each._log_base(data, weight)
 
     def log_marginal_likelihood(self, data: ArrayLike, weight: ArrayLike | None = None) -> Any:
-        """Log probability (...) of each data set (as in ``posterior``), with the parameters
-        integrated out.
-        """
+        """Log probability (...) of each data set, with the parameters integrated out."""
         data, weight = self._check(data, weight)
         with np.errstate(all="ignore"):
             ratio = self._log_ratio(self._statistics_of(data, weight))

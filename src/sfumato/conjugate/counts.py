@@ -148,7 +148,7 @@ class DirichletMultinomial(_CountsPair):
     def __post_init__(self) -> None:
         if np.ndim(self.concentration) == 0:
             raise ValueError(
-                f"concentration must have an entry per category, got {self.concentration!r}"
+                f"concentration needs an entry per category, got {self.concentration!r}"
             )
         super().__post_init__()
 

@@ -27,8 +27,7 @@ class Moments(NamedTuple):
     scatter: Any  # (...) or (..., d, d), weighted sum of squares (outer products) about the mean
 
     def __add__(self, other: Moments) -> Moments:  # type: ignore[override]
-        # Merging by differences of means loses no digits far from the origin, unlike sums of
-        # squares.
+        # Unlike sums of squares, this loses no digits far from the origin.
         count, mean, scatter = pull(self.count, self.mean, other)
         return Moments(count, mean, self.scatter + scatter)
 

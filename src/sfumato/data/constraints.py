@@ -16,9 +16,7 @@ from ..array.warn import warn
 
 
 class Tuning(NamedTuple):
-    """Strength of links in a graph, as shares of its mean degree: .1 to .3 improved moons, digits
-    and overlapping Gaussians with 60 pairs.
-    """
+    """Strength of links in a graph, as shares of its mean degree (of .05 to .5 the best)."""
 
     together: float = 0.3
     apart: float = 0.1
@@ -91,7 +89,7 @@ class Known(NamedTuple):
     def fewest_clusters(self) -> int:
         """Number of clusters that the labels need, and at least two if a pair must be apart."""
         apart = self.weights is not None and np.isnan(self.weights).any()
-        return max(2 * apart, 0 if self.labels is None else int(self.labels.max()) + 1)
+        return max(2 * int(apart), 0 if self.labels is None else int(self.labels.max()) + 1)
 
     def similarities(self, group: np.ndarray | None, size: int, default: float, unit: float) -> Any:
         """Sparse changes (size, size) of a similarity of objects by links, in ``unit``;
@@ -214,9 +212,7 @@ def check_pairs(pairs: Any, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
         raise TypeError(f"{name} must hold pairs of row numbers, (m, 2): {error}") from error
     given = given.reshape(0, 2) if given.size == 0 else given
     if given.ndim != 2 or given.shape[1] not in (2, 3):
-        raise ValueError(
-            f"{name} must have the shape (m, 2), or (m, 3) with weights; got {given.shape}"
-        )
+        raise ValueError(f"{name} must hold pairs (m, 2), with weights (m, 3); got {given.shape}")
     index = given[:, :2]
     if not (np.isfinite(index).all() and (index == np.rint(index)).all()):
         raise ValueError(f"{name} must hold whole row numbers in its first two columns")

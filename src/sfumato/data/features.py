@@ -58,9 +58,7 @@ def check_features(
 
 
 def _is_plain(estimator: Estimator, X: Any, reset: bool) -> bool:
-    """Whether X is an array of finite floats, which needs none of scikit-learn's checks (they take
-    ten times as long as a small fit).
-    """
+    """Whether X is an array of finite floats, which needs none of scikit-learn's slow checks."""
     if type(X) is not np.ndarray or X.ndim != 2 or X.dtype not in (np.float64, np.float32):
         return False
     with np.errstate(invalid="ignore", over="ignore"):
@@ -176,22 +174,20 @@ def observed_only(fit: _Fit) -> _Fit:
     """
 
     @wraps(fit)
-    def wrapped(
-        self: Any, X: Any, y: Any = None, *, sample_weight: Any = None, **given: Any
-    ) -> Any:
-        constrained = y is not None or any(value is not None for value in given.values())
+    def wrapped(self: Any, X: Any, y: Any = None, *, sample_weight: Any = None, **more: Any) -> Any:
+        constrained = y is not None or any(value is not None for value in more.values())
         empty = None if constrained or type(X) is not np.ndarray else empty_rows(X)
         if empty is None or empty.all() or np.shape(sample_weight) not in ((), (len(X),)):
-            return fit(self, X, y, sample_weight=sample_weight, **given)
+            return fit(self, X, y, sample_weight=sample_weight, **more)
         seen = ~empty
         mass = None if sample_weight is None else np.asarray(sample_weight)[seen]
-        fit(self, X[seen], y, sample_weight=mass, **given)
+        fit(self, X[seen], y, sample_weight=mass, **more)
         memberships = np.empty((len(X), self.n_clusters_), self.memberships_.dtype)
         memberships[seen] = self.memberships_
         try:
             memberships[empty] = self.predict_proba(X[empty])
         except ValueError:  # the model needs complete objects and says so itself
-            return fit(self, X, y, sample_weight=sample_weight, **given)
+            return fit(self, X, y, sample_weight=sample_weight, **more)
         self.memberships_, self.labels_ = memberships, memberships.argmax(axis=1)
         return self
 

@@ -114,11 +114,9 @@ def _bound(W: Any) -> float:
 def _symmetric(W: np.ndarray) -> bool:
     """Whether W is symmetric; compared in blocks, without an n x n temporary."""
     size, bound = max(1, 2**18 // W.shape[0]), _bound(W)
-    return all(
-        np.abs(W[start : start + size, start:] - W[start:, start : start + size].T).max(initial=0.0)
-        <= bound
-        for start in range(0, W.shape[0], size)
-    )
+    blocks = ((at, slice(at, at + size)) for at in range(0, W.shape[0], size))
+    gaps = (np.abs(W[rows, at:] - W[at:, rows].T).max(initial=0.0) for at, rows in blocks)
+    return all(gap <= bound for gap in gaps)
 
 
 def _symmetric_sparse(W: Any) -> bool:

@@ -60,16 +60,10 @@ class InductiveClusterer(Clusterer):
         """Iterate from one start; ``objective`` of the run belongs to its last state."""
         # In float32, rounding alone changes the objective this much.
         tol = max(self.tol, 5e-7) if "float32" in str(rows.dtype) else self.tol
-        return climb(
-            self._step(rows),
-            state,
-            getattr(self, "_pack", None),
-            getattr(self, "_unpack", None),
-            larger=self._larger,
-            max_iter=self.max_iter,
-            tol=tol,
-            relative_to=None if self._relative else total,
-        )
+        pack, unpack = (getattr(self, name, None) for name in ("_pack", "_unpack"))
+        limits: Any = {"tol": tol, "relative_to": None if self._relative else total}
+        limits |= {"larger": self._larger, "max_iter": self.max_iter}
+        return climb(self._step(rows), state, pack, unpack, **limits)
 
     def _prepare(self, X: Array, sample_weight: ArrayLike | None) -> Rows:
         """Validated features and weights, centred and scaled if the model needs that."""
@@ -138,9 +132,7 @@ class InductiveClusterer(Clusterer):
         return U.astype(rows.dtype, copy=False) if hasattr(U, "astype") else U
 
     def _absorb(self, rows: Rows, first: bool) -> None:
-        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch leaves
-        only its statistics.
-        """
+        """One step of stochastic approximation (Cappe and Moulines 2009), or the first sums."""
         state, total = self._state, weight_of(rows)
         stats = self._sum(rows, state)
         self._batches_ = blended(getattr(self, "_batches_", None), stats, total)

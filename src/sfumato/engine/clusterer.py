@@ -53,9 +53,8 @@ class Clusterer(
     # Class attributes that the command line needs to know about a model.
     needs_classes: ClassVar[bool] = False  # whether ``fit`` needs ``y``
     may_empty_clusters: ClassVar[bool] = False  # whether the best fit may have empty clusters
-    # "auto": the model has a criterion for ``n_clusters="auto"``; "never": choose_n_clusters has
-    # one; "always": the model infers the number; "given": there is no criterion, a number must be
-    # given
+    # Who has a criterion for ``n_clusters``: "auto": the model; "never": choose_n_clusters;
+    # "given": nobody, a number must be given; "always": the model infers the number
     chooses_n_clusters: ClassVar[str] = "never"
     # What ``fit`` reads: sparse arrays, missing values, dask arrays (blocks stay on the workers)
     _sparse: Any = False
@@ -101,15 +100,13 @@ class Clusterer(
     def _placed(self, X: Any) -> Any:
         """Memberships of new objects at the level of the fit."""
 
-    def fit_predict(
-        self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any
-    ) -> np.ndarray:
+    def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None, **options: Any) -> np.ndarray:
         """Fit the model, and return the label (n,) of every object."""
-        return self.fit(X, y, **fit_params).labels_
+        return self.fit(X, y, **options).labels_
 
-    def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any) -> Any:
+    def fit_transform(self, X: ArrayLike, y: ArrayLike | None = None, **options: Any) -> Any:
         """Fit the model, and return the memberships (n, n_clusters) of the fitted objects."""
-        return self.fit(X, y, **fit_params).memberships_
+        return self.fit(X, y, **options).memberships_
 
     def transform(self, X: ArrayLike, *, n_clusters: int | None = None) -> Any:
         """Memberships (n_new, n_clusters) of new objects: the same as ``predict_proba``."""
@@ -333,9 +330,7 @@ class Constrained(Clusterer):
         return self._learn(X, y, sample_weight, (must_link, cannot_link))
 
     @abstractmethod
-    def _learn(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None, links: tuple[Any, Any]
-    ) -> Any:
+    def _learn(self, X: Any, y: Any, sample_weight: ArrayLike | None, links: Any) -> Any:
         """Learn the model with pairs of rows that must and cannot be linked."""
 
 

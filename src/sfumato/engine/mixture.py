@@ -141,8 +141,7 @@ class Mixture(Constrained):
         if isinstance(X, np.ndarray) and X.dtype == np.float32 and len(X) <= SCREEN:
             X = X.astype(np.float64)  # so that rounding does not choose among candidates
         n, d = X.shape
-        # Small products use one thread anyway. Larger data that are not cut into blocks are still
-        # small, and threads would wait for each other.
+        # Small products use one thread anyway; in larger ones, threads would wait for each other.
         with nullcontext() if n * d**2 <= 2**14 else one_blas_thread():
             data = Objects.of(X, weights, known, *columns)
             seed = int(as_generator(self.random_state).integers(2**63))
@@ -223,9 +222,7 @@ class Mixture(Constrained):
         self._check_fitted()
         return self._posterior(self._read(X, reset=False), 1)
 
-    def _log_likelihood(
-        self, X: Array, sample_weight: ArrayLike | None
-    ) -> tuple[float, float, float]:
+    def _log_likelihood(self, X: Array, sample_weight: ArrayLike | None) -> tuple[float, ...]:
         """Log-likelihood, sum of the logarithms of the largest memberships, and total weight."""
         self._check_fitted()
         X = self._read(X, reset=False)
@@ -331,9 +328,7 @@ class Mixture(Constrained):
         return known._replace(labels=labels)
 
     def _absorb(self, likelihood: Likelihood, first: bool) -> None:
-        """One step of stochastic approximation (Cappe and Moulines 2009); the first batch leaves
-        only its statistics.
-        """
+        """One step of stochastic approximation (Cappe and Moulines 2009), or the first sums."""
         stats = likelihood.sum(self._state)
         batches = blended(getattr(self, "_batches_", None), stats, likelihood.total)
         self._batches_ = batches
@@ -373,9 +368,7 @@ def _as(U: Array, dtype: Any) -> Any:
 
 
 def first_sizes(X: Any, max_clusters: int = MOST, weights: Weights = None) -> list[int]:
-    """Numbers of clusters to try first, at most that of different objects; more if more groups are
-    separate.
-    """
+    """Numbers of clusters to try first, at most that of different objects."""
     n_objects = X.shape[0]
     n_distinct = count_distinct(X, min(max_clusters, n_objects))
     if n_distinct == 1 < n_objects:
@@ -410,9 +403,7 @@ def groups_apart(X: Any, weights: Weights, most: int) -> int:
 def more_sizes(
     best: int, tried: Collection[int], n_objects: int, max_clusters: int = MOST
 ) -> list[int]:
-    """Numbers to try next: below the best if its neighbour was not tried, above if it is the
-    largest; warns if there are no more.
-    """
+    """Numbers to try next, below the best or above the largest; warns if there are no more."""
     below = range(max(min(tried), max_clusters + 1, best - best // 4), best)
     if below and best - 1 not in tried:
         return [k for k in below if k not in tried]

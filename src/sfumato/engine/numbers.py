@@ -50,8 +50,7 @@ from .structure import LEVEL
 # A misfit of a tenth removes the whole gap: clusters leave .000 to .03 of the kernel unexplained,
 # continua and noise .03 to .2.
 MISFIT_PENALTY = 10.0
-# The largest score of 95 of 100 clouds with 150 objects is .15 to .23; with fewer it grows like
-# 1 / sqrt(n).
+# The largest score of 95 of 100 clouds is .15 to .23 for 150 objects; it grows like 1 / sqrt(n).
 NOISE, FEW, MANY = 0.2, 30, 150
 
 
@@ -182,8 +181,7 @@ class Tuning(NamedTuple):
     """Constants of the comparison of few objects (docs/thresholds.md)."""
 
     draws: int = 99  # clouds, for a level of exactly 0.05
-    # Factor on the skewness of few objects, which underestimates that of their distribution; at
-    # least nearly normal, at most exponential.
+    # Factor on the skewness of few objects, which is underestimated; nearly normal to exponential.
     skewed: float = 1.5
     least_skewed: float = 0.1
     most_skewed: float = 2.0
@@ -244,9 +242,7 @@ def number_of_few(X: Any, weights: Weights = None) -> int:
     scores = few_scores(X[::step], None if weights is None else weights[::step])
     found = int(np.argmax(scores)) + 1
     if found == 1 < X.shape[0]:
-        warn(
-            f"{X.shape[0]} objects are no closer in clusters than noise: one cluster is the answer"
-        )
+        warn(f"{X.shape[0]} objects are no closer in clusters than noise: one is the answer")
     return found
 
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from ..array.arrays import is_numpy, to_numpy
-from ..array.rows import Rows, has_missing
+from ..array.rows import Rows, has_missing, sorted_rows
 from ..array.types import Array, ArrayLike, Weights
 from ..array.validation import check_weights
 from ..numerics.operators import Factored, Symmetric, dtype_of
@@ -47,9 +47,7 @@ class Objects(NamedTuple):
         return rows[np.unique(self.group[rows], return_index=True)[1]]
 
     def in_units(self) -> Objects:
-        """The same objects with a median weight of one, so that ten copies of every row give the
-        same graph as the rows.
-        """
+        """The same objects with a median weight of one, so that copies do not change a graph."""
         if self.weights is None:
             return self
         unit = float(np.sort(self.weights)[len(self.weights) // 2])
@@ -202,9 +200,7 @@ def object_weights(sample_weight: ArrayLike | None, X: Any) -> np.ndarray | None
 def distinct_sample(
     X: Any, size: int, rng: np.random.Generator, weights: Weights = None, least: Any = 1
 ) -> tuple[Any, Weights]:
-    """At most ``size`` different objects in canonical order, and their weights (None: all one);
-    rows if there are fewer than ``least`` objects.
-    """
+    """At most ``size`` (but ``least``) different objects in canonical order, and their weights."""
     if weights is None:
         points = sample_objects(X, size, rng)
     else:
@@ -264,4 +260,4 @@ def _canonical_order(X: Array) -> np.ndarray:
     if sp.issparse(X):
         # Two fixed projections sort sparse rows without densifying them.
         X = X @ np.random.default_rng(0).standard_normal((X.shape[1], 2))
-    return np.lexsort(np.asarray(X)[:, 15::-1].T) if X.shape[1] else np.arange(X.shape[0])
+    return sorted_rows(np.asarray(X))

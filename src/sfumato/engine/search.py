@@ -26,7 +26,6 @@ from ..array.arrays import to_numpy
 from ..array.rows import Rows
 from ..array.types import Array, Weights
 from ..data.constraints import Known, matching
-from ..numerics import seeding
 from ..numerics.distances import softmax_columns
 from ..numerics.seeding import SCREEN, Sample
 from . import loop
@@ -42,8 +41,7 @@ class Effort(NamedTuple):
     lost: int = 4  # clusters that may be dropped, those least missed
     cut: int = 3  # clusters that may be cut, the widest
     most_axes: int = 48  # largest number of features for cutting clusters
-    # A candidate is not fitted if its criterion is worse than the best by more than this: less than
-    # a thousandth of the best one's weight in an average.
+    # A criterion worse by this has less than a thousandth of the best one's weight in an average.
     behind: float = 2.0 * float(np.log(1000.0))
     donors: int = 2  # candidates whose memberships start the others of the same number
     search_starts: int = 4  # starts for every number if several shapes are tried
@@ -111,15 +109,9 @@ class Objects:
         if self.X.shape[0] <= SCREEN:
             return self
         rng = np.random.default_rng(seed)
-        if not isinstance(self.X, np.ndarray):
-            rows = Rows(self.X, self.weights, *self.columns).sample(SCREEN, rng)
-            X, columns = rows.X, rows.columns[1:]
-        else:
-            order = seeding.sort(self.X, self.weights)
-            mass = None if self.weights is None else self.weights[order]
-            chosen = Rows(order[:, None], mass).sample(SCREEN, rng).X[:, 0]
-            X = self.X[chosen].astype(np.float64)
-            columns = tuple(None if part is None else part[chosen] for part in self.columns)
+        rows = Rows(self.X, self.weights, *self.columns).sample(SCREEN, rng)
+        X = rows.X.astype(np.float64) if isinstance(rows.X, np.ndarray) else rows.X
+        columns = rows.columns[1:]
         size = float(SCREEN)
         return replace(self, X=X, weights=None, total=size, count=size, columns=columns, _rows={})
 
@@ -215,9 +207,7 @@ class _Search:
     def fits(
         self, sizes: Sequence[int], shapes: Collection[str] = (), *, quick: bool = False
     ) -> list[Fit]:
-        """Fits of all candidates, or of some shapes, with these numbers of clusters; with
-        ``quick``, only the best converge.
-        """
+        """Fits of all candidates, or of some shapes; with ``quick``, only the best converge."""
         problems = {k: self.problems(k, shapes) for k in dict.fromkeys(sizes)}
         if all(len(same) == 1 for same in problems.values()):
             return [problem.rate(self._alone(problem)) for (problem,) in problems.values()]
@@ -292,11 +282,9 @@ class _Search:
         for k, same in problems.items():
             for i in reversed([i for i in range(len(same)) if (k, i) not in fits]):
                 problem = same[i]
-                freer = [
-                    fit
-                    for (size, _), fit in fits.items()
-                    if size == k and problem.component.within(fit.likelihood.component)
-                ]
+                alike = (fit for (size, _), fit in fits.items() if size == k)
+                within = problem.component.within
+                freer = [fit for fit in alike if within(fit.likelihood.component)]
                 ruled = ruled_out(problem.likelihood, freer, best, criterion)
                 if ruled is None:
                     fits[k, i] = problem.rate(self._exchanged(problem, donors[k], tol))
@@ -314,24 +302,27 @@ class _Search:
         """Continue the best candidates to the full tolerance or, if that is reached, fit them as if
         their shapes had been given; in place.
         """
-        values = {at: fits[at].value(self.plan.criterion) for at in sorted(fits)}
-        order = sorted((value, at) for at, value in values.items() if np.isfinite(value))
+        values = {at: fit.value(self.plan.criterion) for at, fit in fits.items()}
+        sound = [at for at, value in values.items() if np.isfinite(value)]
+        order = sorted((values[at], at) for at in sound)
+        # As ``choose`` judges them, so that thin clusters do not hide the best of the others.
+        lowest = min((values[at] + fits[at].doubt() for at in sound), default=np.inf)
         for value, (k, i) in order[: EFFORT.polished]:
+            if value > lowest + EFFORT.behind:
+                break
             fit = fits[k, i]
-            if tight:
-                again = problems[k][i].rate(self._alone(problems[k][i]))
-                better = again.candidate.log_likelihood > fit.candidate.log_likelihood
-                fits[k, i] = again if better else fit
-            elif value <= order[0][0] + EFFORT.behind:
+            if not tight:
                 fits[k, i] = _further(fit, fit.likelihood, self.plan)
+                continue
+            again = problems[k][i].rate(self._alone(problems[k][i]))
+            better = again.candidate.log_likelihood > fit.candidate.log_likelihood
+            fits[k, i] = again if better else fit
 
 
 def ruled_out(
     likelihood: Likelihood, freer: list[Fit], best: dict[str, float], criterion: str
 ) -> ModelCandidate | None:
-    """Row of a candidate that need not be fitted, as the likelihoods of ``freer`` shapes bound its
-    own; otherwise None.
-    """
+    """Row of a candidate that need not be fitted, since ``freer`` shapes bound it; or None."""
     component = likelihood.component
     p, log_n = component.n_parameters(), float(np.log(likelihood.count))
     share = likelihood.count / likelihood.total
@@ -377,9 +368,7 @@ def fit_growing(
 
 
 def choose(fits: Sequence[Fit], criterion: str) -> Fit:
-    """The best fit, less its ``doubt``; in a tie, and if all failed, the one with the fewest
-    parameters, then the first.
-    """
+    """The best fit, less its ``doubt``; in a tie, the one with the fewest parameters."""
     values = np.array([fit.value(criterion) for fit in fits])
     near, judged = np.arange(len(fits)), np.full(len(fits), np.inf)
     if np.isfinite(values).any():
@@ -489,9 +478,7 @@ def least_missed(L: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _sides(X: np.ndarray, R: np.ndarray) -> tuple[list[list[np.ndarray]], np.ndarray]:
-    """Sides (n,) of the objects for each axis across which a cluster may be cut; scatter (k,) along
-    the longest axes.
-    """
+    """Sides (n,) of the objects for each axis to cut across; scatter (k,) along the longest."""
     mass = np.maximum(R.sum(axis=1), np.finfo(float).tiny)
     means = (R @ X) / mass[:, None]
     sides, spread = [], np.empty(len(R))

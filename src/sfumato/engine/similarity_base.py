@@ -80,12 +80,8 @@ class SimilarityClusterer(Clusterer):
             missing values.
         pair_weight : array, sparse array or operator of shape (n, n), optional
             Confidence in each similarity; 0 means not measured. Makes the problem dense.
-        y : array of shape (n,), optional
-            Labels of some objects, -1 for the others. Labelled objects belong to the cluster of
-            their label; clusters are numbered in the order of the labels. A ``y`` without any -1
-            is ignored.
-        sample_weight : array of shape (n,), optional
-            A weight of w counts as w copies of the object.
+        %(partial_labels)s
+        %(sample_weight)s
         must_link : array of shape (m, 2) or (m, 3), optional
             Pairs of rows that belong together: they share one row of memberships. With a third
             column of weights they are only pulled together; see the notes of the class.
@@ -237,9 +233,7 @@ class SimilarityClusterer(Clusterer):
         if not known_good:
             W = check_similarity(W, "the result of similarity(X)", signed=self._signed)
         if W.shape != (rows.size, rows.size):
-            raise ValueError(
-                f"similarity(X) must be ({rows.size}, {rows.size}), got {tuple(W.shape)}"
-            )
+            raise ValueError(f"similarity(X) must be ({rows.size}, {rows.size}), got {W.shape}")
         self._known = known
         self._counted: dict[str, Any] = counted
         return rows, W
@@ -347,9 +341,7 @@ class SimilarityClusterer(Clusterer):
         try:
             rows = self._function()(X, self._known, **self._counted)
         except TypeError as error:
-            raise TypeError(
-                f"similarity must accept (X, Y), new and known objects: {error}"
-            ) from error
+            raise TypeError(f"similarity must accept new and known (X, Y): {error}") from error
         if not isinstance(rows, Factored):
             name = "the result of similarity(X, Y)"
             rows = check_rows(rows, self._known.shape[0], name, signed=self._signed)
@@ -369,7 +361,7 @@ class SimilarityClusterer(Clusterer):
             return NAMED.get(self.similarity, knn)
         names = ", ".join(map(repr, ("precomputed", "distance", "cluster-kernel", *NAMED)))
         raise ValueError(
-            f"similarity must be one of {names} or a function, got {self.similarity!r}"
+            f"similarity must be a function or one of {names}, got {self.similarity!r}"
         )
 
     @property

@@ -84,12 +84,16 @@ def largest_entry(W: Any) -> float:
 def has_missing(W: Any) -> bool:
     """Whether a real matrix contains NaN."""
     W = W.tocoo().data if sp.issparse(W) else W
-    if hasattr(W, "dtype") and getattr(W.dtype, "kind", "f") not in "fO":
-        return False
-    if not (isinstance(W, (np.ndarray, list, tuple)) or hasattr(W, "to_numpy")):
+    if isinstance(W, np.ndarray) and W.dtype.kind == "f":
+        return not isinstance(W, np.ma.MaskedArray) and bool(np.isnan(W).any())
+    if not (
+        isinstance(W, (list, tuple))
+        or hasattr(W, "to_numpy")
+        or str(getattr(W, "dtype", "")) == "object"
+    ):
         return False
     try:
-        return not isinstance(W, np.ma.MaskedArray) and bool(np.isnan(np.asarray(W, float)).any())
+        return bool(np.isnan(np.asarray(W, np.float64)).any())
     except (TypeError, ValueError):
         return False
 

@@ -31,14 +31,14 @@ from scipy.spatial import cKDTree
 from scipy.special import ndtr, ndtri
 
 from ..array.arrays import is_bfloat16, is_numpy, native, to_numpy
+from ..array.rows import sorted_rows
 from ..array.types import ArrayLike
 from ..array.warn import warn
 from ..numerics.eigen import leading_eigenvectors
 from ..numerics.operators import degrees, normalized_operator
 
 LEVEL = 0.05  # accepted rate of false positives
-# A search over all numbers of clusters counts as this many independent tests, since its candidates
-# are similar.
+# Independent tests that a search over all numbers counts as, since candidates are similar.
 SEARCH_TESTS = 3
 FEWEST = 50  # fewest objects for comparing densities
 SMALLEST = 5  # fewest objects of a cluster for comparing it with another
@@ -55,8 +55,7 @@ class Tuning(NamedTuple):
     flat: tuple[float, float] = (-0.2, 0.82)  # z for two clusters of one uniform cloud
     waves: tuple[float, float] = (0.215, 0.045)  # unexplained share in graphs of such clouds
     per_coordinate: int = 12  # objects per coordinate when two of many clusters are compared
-    # Number of principal axes kept of wider data: ten, or one for every fifty objects, since along
-    # some of many directions even noise separates.
+    # Principal axes of wider data: ten, or one per fifty objects; of many, some separate noise.
     axes: int = 10
     per_axis: int = 50
     dimensions: int = 4  # in more, neighbours of some hundred objects do not show the density
@@ -123,7 +122,7 @@ def _of_features(X: np.ndarray, labels: np.ndarray, k: int) -> Structure:
     first = int(names[split[0]]) if len(split) else None
     threshold = _flat(LEVEL)
     if len(names) - 1 > TUNING.dimensions:
-        _look_along_own_axes(X, codes, found, threshold)
+        _look_along_axes(X, codes, found, threshold)
     least = float(found.z.min(initial=np.inf))
     p_value = float(ndtr((TUNING.flat[0] - least) / TUNING.flat[1]))
     shallow = found.pairs[found.z <= threshold]
@@ -137,12 +136,8 @@ def _flat(level: float) -> float:
     return TUNING.flat[0] + TUNING.flat[1] * float(ndtri(1 - level))
 
 
-def _look_along_own_axes(
-    X: np.ndarray, codes: np.ndarray, found: Valleys, threshold: float
-) -> None:
-    """Replace valleys of shallow pairs by deeper ones in separate coordinates: common coordinates
-    may hide the gap between two of many clusters.
-    """
+def _look_along_axes(X: np.ndarray, codes: np.ndarray, found: Valleys, threshold: float) -> None:
+    """Replace valleys of shallow pairs by deeper ones in coordinates made for each pair."""
     shallow = _flat(LEVEL / SEARCH_TESTS)
     group = np.arange(int(codes.max()) + 1)
     for at in np.argsort(found.z, kind="stable")[: int((found.z <= shallow).sum())]:
@@ -163,9 +158,7 @@ def _between(X: np.ndarray, codes: np.ndarray, pair: np.ndarray) -> float:
 
 
 class Valleys(NamedTuple):
-    """Pairs of clusters that touch (m, 2), their z values (m,), and the number of unconnected large
-    pieces of every cluster.
-    """
+    """Touching pairs of clusters (m, 2), their z values (m,), the pieces of every cluster."""
 
     pairs: np.ndarray
     z: np.ndarray
@@ -311,7 +304,10 @@ def _sample(n: int, evidence: ArrayLike, kind: str) -> np.ndarray | None:
     divisible = dense or hasattr(evidence, "table")
     if n <= LARGEST or (kind == "similarity" and not divisible):
         return None
-    return np.sort(np.random.default_rng(0).choice(n, LARGEST, replace=False))
+    chosen = np.sort(np.random.default_rng(0).choice(n, LARGEST, replace=False))
+    if is_numpy(evidence) and kind != "similarity":
+        chosen = sorted_rows(evidence)[chosen]  # the same objects in whatever order they come
+    return chosen
 
 
 def _rows(X: Any, rows: np.ndarray) -> np.ndarray:

@@ -125,9 +125,8 @@ def _as_table(values: Array, ids: Any, source: str, roles: Roles) -> Table:
 
 def _names(values: Any) -> list[str]:
     """Numbers as names; 3.0 becomes "3"."""
-    return [
-        f"{v:.0f}" if isinstance(v, float) and v.is_integer() else str(v) for v in values.tolist()
-    ]
+    whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in values.tolist())
+    return [str(value) for value in whole]
 
 
 def read_matrix_market(path: Path, source: str, roles: Roles) -> Table:

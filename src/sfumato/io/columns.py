@@ -20,8 +20,7 @@ from .reading import InputError, Roles, Table
 class Tuning(NamedTuple):
     """Thresholds that decide the type of a column."""
 
-    # A text column with more values would be mostly zeros when one-hot encoded. scikit-learn's
-    # gradient boosting has a limit of 255; surveys rarely offer more than twenty answers.
+    # With more values, a text column would be mostly zeros when one-hot encoded.
     categories: int = 20
     # Share of distinct values above which a column names objects; some rows may be repeated.
     names: float = 0.9
@@ -31,12 +30,30 @@ class Tuning(NamedTuple):
 
 TUNING = Tuning()
 _ID_TITLE = re.compile(
-    r"(?i:(.*[\s_.-])?(id|ids|uuid|guid|key|index|idx|rownum|row|nr|no|record|number|nummer))"
-    r"|.*[a-z](Id|ID|Key|Nr|No|Number)|(?i:unnamed: 0)"
+    r"(?i:(.*[\s_.-])?(id|ids|uuid|guid|key|index|idx|rownum|row|nr|no|record|number|nummer"
+    r"|case|customer|participant|patient|respondent|subject))"
+    r"|.*[a-z](Id|ID|Key|Nr|No|Number)|[A-Z]{1,2}ID|(?i:unnamed: 0)"
 )
 
 MISSING = frozenset(
-    {"", "na", "n/a", "n.a.", "k.a.", "nan", "null", "none", "?", ".", "-", "--"}
+    {
+        "",
+        "na",
+        "n/a",
+        "n.a.",
+        "n. a.",
+        "n.d.",
+        "n. d.",
+        "k.a.",
+        "k. a.",
+        "nan",
+        "null",
+        "none",
+        "?",
+        ".",
+        "-",
+        "--",
+    }
     | {"#n/a", "#na", "#value!", "#div/0!", "#ref!", "#num!"}  # as spreadsheets write them
 )
 NO_WORD = MISSING - {"none"}  # in a column of words, "none" is an answer
@@ -138,6 +155,19 @@ def truth_words(words: list[str]) -> list[float] | None:
     if not low or not set(low) <= _TRUE | _FALSE:
         return None
     return [float(word in _TRUE) for word in low]
+
+
+def without(cells: Sequence[str], missing: Sequence[str]) -> Sequence[str]:
+    """Cells of which those that mean a missing value, as words or numbers, are empty."""
+    if not missing:
+        return cells
+    values = numbers_among(missing)
+    return ["" if cell.strip() in missing or number(cell) in values else cell for cell in cells]
+
+
+def numbers_among(words: Sequence[str]) -> list[float]:
+    """The words that are numbers."""
+    return [value for word in words if (value := number(word)) is not None]
 
 
 class Raw(NamedTuple):
@@ -322,9 +352,10 @@ def _identifier(name: str, values: np.ndarray, present: np.ndarray) -> str:
         return ""
     values_seen = len(np.unique(present))
     distinct = values_seen == len(values)
+    most = values_seen >= TUNING.names * len(values)
     # A few values that repeat in many rows are groups (such as wards), whatever their column name.
     several = "id" in name.lower() and values_seen > TUNING.categories
-    if _ID_TITLE.fullmatch(name.strip()) and (distinct or several):
+    if _ID_TITLE.fullmatch(name.strip()) and (most or several):
         return "called like an identifier"
     if len(values) >= TUNING.counter and distinct and np.ptp(values) == len(values) - 1:
         return "counts the rows"
@@ -357,22 +388,15 @@ def _as_known(raw: Raw, how: Mapping[str, Any]) -> Column:
 def reading(columns: Sequence[Column]) -> list[dict[str, Any]]:
     """How the columns were read, saved with a result to read new objects the same way."""
     kept = ("name", "kind", "used", "note")
-    return [
-        {part: getattr(column, part) for part in kept}
-        | {"categories": column.categories if column.used else []}
-        for column in columns
-    ]
+    words = (column.categories if column.used else [] for column in columns)
+    each = ({part: getattr(column, part) for part in kept} for column in columns)
+    return [one | {"categories": some} for one, some in zip(each, words, strict=True)]
 
 
 def encoded_names(columns: Sequence[Column]) -> list[list[str]]:
     """Names of the encoded columns, one list for each used column."""
-    return [
-        [f"{column.name}={word}" for word in column.categories]
-        if column.kind == "category"
-        else [column.name]
-        for column in columns
-        if column.used
-    ]
+    used = (column for column in columns if column.used)
+    return [[f"{each.name}={word}" for word in each.categories] or [each.name] for each in used]
 
 
 def encode(columns: Sequence[Column], *, one_hot: bool = True) -> np.ndarray:
@@ -422,8 +446,8 @@ def as_table(
         values = np.column_stack([_numbers(raw, source) for raw in taken])
     weights = _numbers(raws[special["weight"]], source) if "weight" in special else None
     classes = names.get("classes")
-    found = values, columns, ids, id_column, weights, classes, source
-    return Table(*found, label_names=labels, fields=fields)
+    parts = values, columns, ids, id_column, weights, classes, source
+    return Table(*parts, label_names=labels, fields=fields)
 
 
 def _numbers(raw: Raw, source: str) -> np.ndarray:
@@ -467,7 +491,8 @@ def _refuse(raws: Sequence[Raw], columns: Sequence[Column], roles: Roles, source
         said += [f"column '{plain(c.name, 40)}': {c.note}" for c in columns if not c.used]
     if said:
         fix = (
-            "make them numbers, or leave the column out with --drop, --id-column or --class-column"
+            "make them numbers, name words that mean a missing value in --missing, or leave the "
+            "column out with --drop, --id-column or --class-column"
             if roles.reading is None
             else "write them as in the table of the fit, or leave the cells empty, as missing"
         )
@@ -479,10 +504,10 @@ def _refuse(raws: Sequence[Raw], columns: Sequence[Column], roles: Roles, source
 
 
 def _id_column(columns: Sequence[Column]) -> Column | None:
-    """The column of object names: the first identifier with a different value in every row."""
+    """The column of object names: the first identifier that differs in almost every row."""
     for column in columns:
         names = _names(column) if column.kind == "identifier" else []
-        if names and (column.codes is not None or len(set(names)) == len(names)):
+        if names and len(set(names)) >= TUNING.names * len(names):
             return column
     return None
 

@@ -98,7 +98,7 @@ class Output:
         _sweep(self.target.parent)
         if not _is_lock(self.lock_path):
             raise InputError(
-                f"{self.option}: {plain(self.lock_path, 200)} is no lock of this program: remove it"
+                f"{self.option}: {plain(self.lock_path, 200)} is no lock of ours: remove it"
             )
         lock = _lock(self.lock_path)
         try:
@@ -282,9 +282,7 @@ def check_folder(what: str, allowed: Callable[[Path], bool]) -> Check:
 
 def _check_free(path: Path, force: bool, option: str) -> None:
     if os.path.lexists(path) and not force:
-        raise InputError(
-            f"{option}: {plain(path, 200)} exists: choose another name, or add --force"
-        )
+        raise InputError(f"{option}: {plain(path, 200)} exists: choose another, or add --force")
     if not path.parent.is_dir():
         raise InputError(f"{option}: there is no folder {plain(path.parent, 200)} to write into")
 

@@ -56,6 +56,7 @@ class Roles(NamedTuple):
     mixed: bool = False  # columns may be text, dates or identifiers; io.columns decides their type
     reading: tuple[dict[str, Any], ...] | None = None  # how the columns of a fitted model were read
     sheet: str | None = None  # sheet of an Excel workbook
+    missing: tuple[str, ...] = ()  # cells that mean a missing value, besides the usual ones
     usual_id: str | None = None  # id column of the fitted objects, used if the table has it
 
 

@@ -63,9 +63,7 @@ def untrusted(path: Path) -> list[str]:
         raise
     except Exception as error:  # readers raise many kinds of errors on damaged files
         if isinstance(error, zipfile.BadZipFile) and "CRC" in str(error):
-            raise InputError(
-                f"{plain(path.name)} is damaged (checksums): delete it, and fit afresh"
-            ) from error
+            raise InputError(f"{plain(path.name)} is damaged (checksums): fit afresh") from error
         raise InputError(f"{plain(path.name)} is not a saved model: {plain(error, 100)}") from error
     return [name for name in found if name not in _OTHERS and not _is_our_class(name)]
 
@@ -239,11 +237,8 @@ _TYPES: dict[str, Any] = {
     "converged": (bool,),
     "warnings": (list,),
 }
-_INPUT: dict[str, Any] = {
-    "name sha256": (str,),
-    "columns": (list,),
-    "labels fields": (list, type(None)),
-}
+_INPUT: dict[str, Any] = {"name sha256": (str,), "columns": (list,)}
+_INPUT["labels fields"] = (list, type(None))
 _FIELD: dict[str, Any] = {"name kind": (str,), "used": (bool,), "categories": (list,)}
 
 

@@ -22,7 +22,17 @@ import numpy as np
 
 from ..array.text import from_cell, plain
 from ..array.validation import SHARE, memory_budget, reserve
-from .columns import Cells, Labels, Raw, as_table, number, surely_pointed, written_number
+from .columns import (
+    Cells,
+    Labels,
+    Raw,
+    as_table,
+    number,
+    numbers_among,
+    surely_pointed,
+    without,
+    written_number,
+)
 from .reading import InputError, Report, Roles, Table, assign_roles, extra, quoted, with_ids
 
 _NAMED = re.compile(r'"?sep=([^"\r\n])"?(?:\r?\n|\r)', re.IGNORECASE)  # as spreadsheets write it
@@ -118,7 +128,7 @@ def _collect(
         for role, held in names.items():
             held += map(from_cell, cells[special[role]])
         for place, column in kept.items():
-            column.add(cells[place], rows.lines)
+            column.add(without(cells[place], roles.missing), rows.lines)
         if progress is not None:
             most = most or int(SHARE * memory_budget() / (16 * width))
             progress(f"{total:,} rows; memory holds at most {most:,}")
@@ -307,11 +317,8 @@ def read_parquet(path: Path, source: str, roles: Roles) -> Table:
         table = file.read()
     if not table.num_rows:
         raise InputError(f"{source} has no rows")
-    names = {
-        role: [str(name) for name in table.column(place).to_pylist()]
-        for role, place in special.items()
-        if role != "weight"
-    }
+    named = ((role, table.column(at)) for role, at in special.items() if role != "weight")
+    names = {role: [str(name) for name in column.to_pylist()] for role, column in named}
     raws = {place: _raw(table.column(place), titles[place], roles, pa) for place in evidence}
     if "weight" in special:
         place = special["weight"]
@@ -330,12 +337,13 @@ def _raw(column: Any, name: str, roles: Roles, pa: Any) -> Raw:
             return Raw(name, _floats(column.cast(pa.int8()), pa), kind="yes/no")
         if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
             values = _floats(column, pa)
+            values = np.where(np.isin(values, numbers_among(roles.missing)), np.nan, values)
             infinite = np.flatnonzero(np.isinf(values)).tolist()
             wrong = ("inf", infinite[0] + 1, len(infinite)) if infinite else None
             return Raw(name, values, wrong=wrong)
     cells = (Labels if roles.labels else Cells)(name, ".")
     words = ["" if cell is None else str(cell) for cell in column.to_pylist()]
-    cells.add(words, range(1, len(words) + 1))
+    cells.add(without(words, roles.missing), range(1, len(words) + 1))
     return cells.finish()
 
 
@@ -349,12 +357,11 @@ def read_excel(path: Path, source: str, roles: Roles) -> Table:
         fastexcel = extra(package, "Excel workbooks need fastexcel and pyarrow", "'sfumato[io]'")
     book = fastexcel.read_excel(path)
     names = book.sheet_names
-    for name in _wanted_sheets(roles.sheet, names, source):
-        sheet = book.load_sheet(name, header_row=None, dtypes="string")
-        if sheet.width > 1 and sheet.height > 1:
-            break
-    else:
-        name, sheet = names[0], book.load_sheet(names[0], header_row=None, dtypes="string")
+    sheets = {
+        name: book.load_sheet(name, header_row=None, dtypes="string")
+        for name in _wanted_sheets(roles.sheet, names, source)
+    }
+    name, sheet = max(sheets.items(), key=lambda item: item[1].width * item[1].height)
     table = sheet.to_arrow()
     if not table.num_columns or not table.num_rows:
         raise InputError(f"{source}: the sheet '{plain(name, 40)}' is empty")
@@ -366,7 +373,10 @@ def read_excel(path: Path, source: str, roles: Roles) -> Table:
     text.seek(0)
     if len(names) > 1:
         source = f"{source}, sheet '{plain(name, 40)}'"
-    return read_stream(text, source, roles._replace(mixed=not roles.labels, delimiter=","))
+    found = read_stream(text, source, roles._replace(mixed=not roles.labels, delimiter=","))
+    others = quoted([other for other in sheets if other != name])
+    said = f"sheet: '{plain(name, 40)}' is read, as the largest; --sheet takes {others}"
+    return found._replace(notes=(said,)) if others else found
 
 
 def _wanted_sheets(asked: str | None, names: list[str], source: str) -> list[str]:

@@ -64,9 +64,7 @@ def as_side(clustering: ArrayLike, name: str = "clustering") -> Side:
     if values.ndim == 2:
         return check_memberships(values, name)
     if values.ndim != 1 or not len(values):
-        raise ValueError(
-            f"{name} must be labels (n,) or memberships (n, k), got shape {values.shape}"
-        )
+        raise ValueError(f"{name} must be labels (n,) or memberships (n, k), got {values.shape}")
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise ValueError(f"{name} contains NaN or infinity: drop those objects, or label them")
     codes, n = encode(values), len(values)
@@ -232,10 +230,8 @@ def count_pairs(
     table = overlap(reference, clustering, weights)
     entries = table.data if sp.issparse(table) else table
     tp = (np.square(entries).sum() - np.sum(w2 * v2 * u2)) / 2
-    q, p = (
-        (np.square(total(side, weights)).sum() - np.sum(w2 * norm)) / 2
-        for side, norm in ((reference, v2), (clustering, u2))
-    )
+    both = ((reference, v2), (clustering, u2))
+    q, p = ((np.square(total(side, weights)).sum() - np.sum(w2 * norm)) / 2 for side, norm in both)
     pairs = (mass**2 - w2.sum()) / 2
     vagueness = 0.0
     for side, norm, together in ((reference, v2, q), (clustering, u2, p)):

@@ -34,7 +34,7 @@ __all__ = ["GaussianMixture"]
 class Constant(NamedTuple):
     """Features without variance, which would make components degenerate; the fit leaves them out.
     Published parameters have all features: the constant as mean, no covariance with others, and a
-    variance of ``regularization`` in its units. ``varying`` are the others."""
+    variance of ``regularization`` in its units. ``varying`` are those that vary."""
 
     varying: np.ndarray
     values: np.ndarray

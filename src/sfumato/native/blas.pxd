@@ -31,15 +31,17 @@ cdef inline void multiply(
 
 
 cdef inline void multiply_transposed(
-    const real* A, const real* B, real* C, Py_ssize_t m, Py_ssize_t n, Py_ssize_t p,
+    const real* A, Py_ssize_t to_next_a, const real* B, Py_ssize_t to_next_b, real* C, Py_ssize_t m,
+    Py_ssize_t n, Py_ssize_t p,
 ) noexcept nogil:
-    """C (m, n) = A B' for A (m, p) and B (n, p)."""
+    """C (m, n) = A B' for A (m, p) and B (n, p), with the given row strides."""
     cdef int rows = <int> m, columns = <int> n, inner = <int> p
+    cdef int a = <int> to_next_a, b = <int> to_next_b
     cdef char no = b"N", yes = b"T"
     cdef real one = 1.0, zero = 0.0
     if real is double:
-        dgemm(&yes, &no, &columns, &rows, &inner, &one, <real*> B, &inner, <real*> A, &inner,
-              &zero, C, &columns)
+        dgemm(&yes, &no, &columns, &rows, &inner, &one, <real*> B, &b, <real*> A, &a, &zero, C,
+              &columns)
     else:
-        sgemm(&yes, &no, &columns, &rows, &inner, &one, <real*> B, &inner, <real*> A, &inner,
-              &zero, C, &columns)
+        sgemm(&yes, &no, &columns, &rows, &inner, &one, <real*> B, &b, <real*> A, &a, &zero, C,
+              &columns)

@@ -13,7 +13,7 @@ from libc.string cimport memcpy, memset
 from .blas cimport multiply
 from .families cimport Family, covariances, room
 from .linked cimport Units
-from .matrices cimport cholesky, precision, raise_spectra
+from .matrices cimport add_square, cholesky, extrapolate, precision, raise_spectra
 from .signals cimport check_signals
 from .sums cimport gaussian_walk, gaussian_work
 
@@ -47,7 +47,7 @@ cdef class Mixture:
     cdef double[:, :, ::1] M
     cdef double[:, :, :, ::1] C
     cdef double[:, ::1] rows, sums
-    cdef double[::1] walking, spare, scatter, mass, packed, small, fitting, joint
+    cdef double[::1] walking, scatter, mass, packed, small, fitting, joint
     cdef Units units
     cdef const double[:, ::1] ZU
     cdef Py_ssize_t u
@@ -95,7 +95,7 @@ cdef class Mixture:
         self.arrays = tuple([np.empty(shape) for shape in shapes])
         self.W, self.M, self.C = self.arrays
         self.rows, self.sums = np.empty((kk, q)), np.empty((kk, q))
-        self.walking, self.spare = np.empty(gaussian_work(kk, q, n)), np.empty((kk + 2) * n)
+        self.walking = np.empty(max(gaussian_work(kk, q), kk * n))
         self.scatter, self.mass = np.empty(k * self.size), np.empty(k)
         self.packed = np.empty(3 * (kk + k * d + k * self.size))
         self.small, self.fitting = np.empty(6 * d * d + 3 * d + k * self.size), np.empty(room(k, d))
@@ -168,20 +168,10 @@ cdef class Mixture:
         largest memberships.
         """
         cdef Py_ssize_t i, j
-        cdef double ignored, value = 0.0, sure = 0.0, peak, top, total, weight
-        cdef double* L = &self.walking[0]
+        cdef double ignored, value, sure = 0.0, peak, top
         with nogil:
             peak = self._ready(0, &ignored)
-            multiply(&self.rows[0, 0], self.q, &self.Z[0, 0], L, self.kk, self.n, self.q)
-            for i in range(self.n):
-                top, total = -INFINITY, 0.0
-                for j in range(self.kk):
-                    top = fmax(top, L[j * self.n + i])
-                for j in range(self.kk):
-                    total += exp(L[j * self.n + i] - top)
-                weight = self.weights[i] if self.weighted else 1.0
-                value += weight * (log(total) + top + peak)
-                sure -= weight * log(total)
+            value = self._carefully(&sure) + peak * self.count
             if self.u:
                 value += self._join(peak)
                 for i in range(self.u):
@@ -193,16 +183,15 @@ cdef class Mixture:
 
     cdef double _step(self, Py_ssize_t slot, Py_ssize_t out) noexcept nogil:
         """One EM step from a slot to another; returns the objective of the former."""
-        cdef double prior, peak = self._ready(slot, &prior), walked
+        cdef double prior, peak = self._ready(slot, &prior), walked, sure = 0.0
         memset(&self.sums[0, 0], 0, self.kk * self.q * sizeof(double))
         # Fast, with one level for all objects; NaN if all densities of an object underflow.
         walked = gaussian_walk(
-            &self.Z[0, 0], 1, self.q, self.n, &self.weights[0] if self.weighted else NULL,
-            &self.rows[0, 0], self.kk, self.q, self.n, &self.sums[0, 0], &self.walking[0],
-            &self.spare[0],
+            &self.Z[0, 0], self.q, self.n, &self.weights[0] if self.weighted else NULL,
+            &self.rows[0, 0], self.kk, self.q, &self.sums[0, 0], &self.walking[0],
         )
         if isnan(walked):
-            walked = self._carefully()
+            walked = self._carefully(&sure)
         if self.u:
             walked += self._join(peak)
         self._update(slot, out)
@@ -211,7 +200,8 @@ cdef class Mixture:
     cdef double _join(self, double peak) noexcept nogil:
         """Write memberships and sums of linked units; returns their part of the log-likelihood."""
         cdef Py_ssize_t i, j, a
-        cdef double value, *U = &self.joint[0]
+        cdef double value
+        cdef double* U = &self.joint[0]
         for i in range(self.u):
             for j in range(self.kk):
                 value = peak * self.ZU[0, i]
@@ -225,8 +215,10 @@ cdef class Mixture:
                     self.sums[j, a] += U[i * self.kk + j] * self.ZU[a, i]
         return value
 
-    cdef double _carefully(self) noexcept nogil:
-        """Sums if all densities of an object vanish relative to the highest one."""
+    cdef double _carefully(self, double* sure) noexcept nogil:
+        """Sums where densities may vanish relative to the highest one, with a level for every
+        object; the logarithms of the largest memberships are added to ``sure``.
+        """
         cdef Py_ssize_t i, j, a, n = self.n
         cdef double value = 0.0, top, total, weight, share
         cdef double* L = &self.walking[0]
@@ -241,6 +233,7 @@ cdef class Mixture:
                 total += L[j * n + i]
             weight = self.weights[i] if self.weighted else 1.0
             value += weight * (log(total) + top)
+            sure[0] -= weight * log(total)
             for j in range(self.kk):
                 share = weight * L[j * n + i] / total
                 for a in range(self.q):
@@ -268,7 +261,7 @@ cdef class Mixture:
                     log_det += log(P[a * d + a])
             self.rows[j, 0] = log(fmax(self.W[slot, j], TINY)) + 0.5 * (log_det - d * LOG_2PI)
             peak = fmax(peak, self.rows[j, 0])
-            _coefficients(P, mean, d, self.q, &self.rows[j, 0])
+            add_square(P, mean, d, self.q, &self.rows[j, 0])
             if self.powers > 0.0:
                 value += 0.5 * self.powers * log_det
                 for a in range(d):
@@ -385,28 +378,16 @@ cdef class Mixture:
         cdef bint one = (
             self.family.volume == 0 and self.family.shape == 0 and self.family.orientation != 1
         )
-        cdef Py_ssize_t m = 1 if one else self.k, a
+        cdef Py_ssize_t m = 1 if one else self.k
         cdef Py_ssize_t width = self.kk + self.k * self.d + m * self.size
         cdef double* x = &self.packed[0]
         cdef double* y = x + width
         cdef double* z = y + width
-        cdef double r = 0.0, v = 0.0, alpha
         self._pack(m, first, x)
         self._pack(m, second, y)
         self._pack(m, third, z)
-        for a in range(width):
-            r += (y[a] - x[a]) ** 2
-            v += (z[a] - 2.0 * y[a] + x[a]) ** 2
-        alpha = -sqrt(r) / sqrt(v) if v > 0.0 else -1.0
-        # As in SQUAREM: -1 is the plain step, and the longest step grows when it is reached.
-        alpha = fmin(-1.0, fmax(-stretch[0], alpha))
-        if alpha == -stretch[0]:
-            stretch[0] *= 4.0
-        if alpha == -1.0:
+        if not extrapolate(x, y, z, width, stretch):
             return False
-        for a in range(width):
-            r, v = y[a] - x[a], z[a] - 2.0 * y[a] + x[a]
-            x[a] += -2.0 * alpha * r + alpha * alpha * v
         self._unpack(x, m, third, out)
         return True
 
@@ -478,31 +459,6 @@ cdef class Mixture:
             &self.family, &self.scatter[0], &self.mass[0], &self.C[like, 0, 0, 0],
             &self.C[out, 0, 0, 0], &self.fitting[0],
         )
-
-
-cdef void _coefficients(
-    const double* P, const double* mean, Py_ssize_t d, Py_ssize_t q, double* row,
-) noexcept nogil:
-    """Add -(x - mean)' P (x - mean) / 2 as coefficients of z(x)."""
-    cdef Py_ssize_t a, b, at = d + 1
-    cdef double linear
-    for a in range(d):
-        linear = 0.0
-        for b in range(d):
-            linear += P[a * d + b] * mean[b]
-        row[0] -= 0.5 * linear * mean[a]
-        row[1 + a] = linear
-    if q == d + 2:
-        row[d + 1] = -0.5 * P[0]
-    elif q == 2 * d + 1:
-        for a in range(d):
-            row[d + 1 + a] = -0.5 * P[a * d + a]
-    else:
-        for a in range(d):
-            for b in range(a, d):
-                # z(x) holds x_a x_b once for a < b, so these count twice.
-                row[at] = -0.5 * P[a * d + a] if a == b else -P[a * d + b]
-                at += 1
 
 
 cdef Py_ssize_t _free(Py_ssize_t a, Py_ssize_t b, Py_ssize_t c) noexcept nogil:

@@ -7,101 +7,100 @@ last one are handled separately.
 """
 
 import numpy as np
-from libc.math cimport INFINITY, fabs, fmax, fmin, isfinite, isnan, log2 as log2_of, sqrt
+from libc.math cimport INFINITY, fabs, fmax, isfinite, isnan
 from libc.string cimport memset
 
-from .blas cimport multiply, multiply_transposed, real
-from .powers cimport exp2, log2, single_powers
+from .blas cimport real
+from .powers cimport powers
+from .matrices cimport extrapolate
+from .products cimport TILE, copy_tile, multiply_tile, multiply_tile_transposed
 from .signals cimport check_signals
 from .sums import alike
+from .vectors cimport LINE, aligned, cloned
 
-cdef Py_ssize_t ROWS = 7  # rows of scratch in addition to distances and shares
+cdef Py_ssize_t ROWS = 6  # rows of scratch in addition to distances and shares
 
 
 def fuzzy_sums(Z, weights, rows, double fuzzifier):
     """Sums (k, q) of z(x) weighted by w u^m, up to a constant, and the sum of the costs.
 
-    ``Z`` is z(x), one block (q, b) or several (blocks, q, b); ``rows`` (k, q) are the coefficients
-    of the distances, which must be positive. ``weights`` has one number for each object, or is
-    None.
+    ``Z`` (q, b) is z(x); ``rows`` (k, q) are the coefficients of the distances, which must be
+    positive. ``weights`` has one number for each object, or is None.
     """
-    stack, given, own = alike(Z, weights, rows)
-    if stack.shape[1] != own.shape[1]:
-        raise ValueError(f"Z must have {own.shape[1]} rows, got {stack.shape[1]}")
+    Z, given, own = alike(Z, weights, rows)
+    if Z.shape[0] != own.shape[1]:
+        raise ValueError(f"Z must have {own.shape[1]} rows, got {Z.shape[0]}")
     sums = np.zeros(own.shape)
-    if stack.size == 0:
+    if Z.size == 0:
         return sums, 0.0
-    if stack.dtype == np.float32:
-        return sums, _sums[float](stack, given, own, sums, fuzzifier)
-    return sums, _sums[double](stack, given, own, sums, fuzzifier)
+    return sums, _sums(Z, given, own, sums, fuzzifier)
 
 
-cdef double _sums(
-    const real[:, :, ::1] stack, const real[::1] weights, const real[:, ::1] rows,
-    double[:, ::1] sums, double fuzzifier,
-) except? -1.0:
-    cdef Py_ssize_t k = rows.shape[0], q = rows.shape[1], b = stack.shape[2]
-    cdef real[::1] work = np.empty(
-        (2 * k + ROWS) * b + k * (q - 2), dtype=np.float32 if real is float else np.float64
-    )
+def _sums(
+    const real[:, ::1] Z, const real[::1] weights, const real[:, ::1] rows, double[:, ::1] sums,
+    double fuzzifier,
+):
+    cdef Py_ssize_t k = rows.shape[0], q = rows.shape[1]
+    cdef real[::1] work = np.empty(_room(k, q), np.float32 if real is float else np.float64)
     cdef const real* own = &weights[0] if weights.shape[0] else NULL
     cdef double cost
     with nogil:
         cost = _pass(
-            &stack[0, 0, 0], stack.shape[0], q, b, own, &rows[0, 0], k, fuzzifier, &sums[0, 0],
-            &work[0],
+            &Z[0, 0], q, Z.shape[1], own, &rows[0, 0], k, fuzzifier, &sums[0, 0], &work[0]
         )
     return cost
 
 
-cdef double _pass(
-    const real* stack, Py_ssize_t n_blocks, Py_ssize_t q, Py_ssize_t b, const real* weights,
-    const real* rows, Py_ssize_t k, double fuzzifier, double* sums, real* work,
-) noexcept nogil:
-    """Add the statistics of blocks z(x) (n_blocks, q, b) to ``sums`` (k, q); returns the cost.
+cdef Py_ssize_t _room(Py_ssize_t k, Py_ssize_t q) noexcept nogil:
+    """Size of ``work`` for ``_pass``."""
+    return (2 * k + q + ROWS) * TILE + k * q + LINE
 
-    ``work`` ((2 k + ROWS) b + k (q - 2)) is scratch.
+
+cdef double _pass(
+    const real* Z, Py_ssize_t q, Py_ssize_t b, const real* weights, const real* rows, Py_ssize_t k,
+    double fuzzifier, double* sums, real* work,
+) noexcept nogil:
+    """Add the statistics of z(x) (q, b) to ``sums`` (k, q); returns the cost. ``work`` (``_room``)
+    is scratch.
     """
-    cdef Py_ssize_t d = q - 2, s, j, c
+    cdef Py_ssize_t d = q - 2, t, j, c, width
     cdef double cost = 0.0
-    cdef real* D = work
-    cdef real* part = work + (2 * k + ROWS) * b
-    cdef const real* Z
-    cdef const real* last
+    cdef real* D = <real*> aligned(<double*> work)
+    cdef real* scratch = D + k * TILE
+    cdef real* T = scratch + (k + ROWS) * TILE
+    cdef real* last = T + d * TILE
+    cdef real* part = last + TILE
     cdef const real* own
-    for s in range(n_blocks):
-        Z = stack + s * q * b + b
-        last, own = Z + d * b, weights
-        if weights != NULL:
-            own += s * b
-        multiply(rows + 1, q, Z, D, k, b, d)
+    for t in range((b + TILE - 1) // TILE):
+        width, own = min(TILE, b - t * TILE), NULL if weights == NULL else weights + t * TILE
+        copy_tile(Z + b + t * TILE, b, T, q - 1, width)
+        multiply_tile(rows + 1, q, T, D, k, width, d)
         if fuzzifier == 2.0:
-            cost += _inverse_pulls(D, rows, k, q, b, last, own, sums, D + k * b)
-        elif real is double:
-            cost += _power_pulls(D, rows, k, q, b, last, own, fuzzifier, sums, D + k * b)
+            _inverse_pulls(D, rows, k, q, width, last, own, sums, scratch, &cost)
         else:
-            cost += _single_pulls(D, rows, k, q, b, last, own, fuzzifier, sums, D + k * b)
-        multiply_transposed(D, Z, part, k, d, b)
+            _power_pulls(D, rows, k, q, width, last, own, fuzzifier, sums, scratch, &cost)
+        multiply_tile_transposed(D, T, part, k, d, width)
         for j in range(k):
             for c in range(d):
                 sums[j * q + 1 + c] += part[j * d + c]
     return cost
 
 
-cdef double _inverse_pulls(
+cdef cloned _inverse_pulls(
     real* D, const real* rows, Py_ssize_t k, Py_ssize_t q, Py_ssize_t b, const real* last,
-    const real* weights, double* sums, real* total,
+    const real* weights, double* sums, real* total, double* cost,
 ) noexcept nogil:
-    """For fuzzifier two: ``D`` (k, b), the distances without first and last term, is overwritten by
-    the pulls, whose sums (and those of ``last``) are added. Returns the sum of the costs.
+    """For fuzzifier two: ``D`` (k, TILE), the distances of ``b`` objects without first and last
+    term, is overwritten by the pulls, whose sums (and those of ``last``) are added. The costs are
+    added to ``cost``.
     """
     cdef Py_ssize_t i, j
     cdef real first, slope, pull, inverse, scale
-    cdef double cost = 0.0, mass, rest
+    cdef double costs = 0.0, mass, rest
     cdef real* row
     memset(total, 0, b * sizeof(real))
     for j in range(k):
-        row, first, slope = D + j * b, rows[j * q], rows[j * q + q - 1]
+        row, first, slope = D + j * TILE, rows[j * q], rows[j * q + q - 1]
         for i in range(b):
             pull = <real> 1.0 / (row[i] + (first + slope * last[i]))
             row[i] = pull
@@ -111,10 +110,10 @@ cdef double _inverse_pulls(
         scale = inverse
         if weights != NULL:
             scale *= weights[i]
-        cost += scale
+        costs += scale
         total[i] = scale * inverse
     for j in range(k):
-        row, mass, rest = D + j * b, 0.0, 0.0
+        row, mass, rest = D + j * TILE, 0.0, 0.0
         for i in range(b):
             pull = row[i] * row[i] * total[i]
             row[i] = pull
@@ -122,108 +121,51 @@ cdef double _inverse_pulls(
             rest += pull * last[i]
         sums[j * q] += mass
         sums[j * q + q - 1] += rest
-    return k * cost
+    cost[0] += k * costs
 
 
-cdef double _power_pulls(
-    double* D, const double* rows, Py_ssize_t k, Py_ssize_t q, Py_ssize_t b, const double* last,
-    const double* weights, double fuzzifier, double* sums, double* work,
+cdef cloned _power_pulls(
+    real* D, const real* rows, Py_ssize_t k, Py_ssize_t q, Py_ssize_t b, const real* last,
+    const real* weights, double fuzzifier, double* sums, real* work, double* cost,
 ) noexcept nogil:
-    """The same as ``_inverse_pulls`` for any fuzzifier, in float64; ``work`` is scratch."""
-    cdef Py_ssize_t i, j
-    cdef double power = 1.0 / (fuzzifier - 1.0), constant, slope, part, logarithm = log2_of(k)
-    cdef bint plain = power == 2.0 or power == 0.5  # fuzzifiers 1.5 and 3 need no logarithm
-    cdef double* least = work + k * b
-    cdef double* total = least + b
-    cdef double* x = total + b
-    cdef double* first = x + b
-    cdef double* inverse = first + b
-    cdef double* scratch = inverse + b
-    cdef double* own
-    cdef double* row
-    for i in range(b):
-        least[i] = first[i] = INFINITY
-        total[i] = 0.0
-    for j in range(k):
-        row, own = D + j * b, work + j * b
-        constant, slope = rows[j * q], rows[j * q + q - 1]
-        for i in range(b):
-            x[i] = row[i] + (constant + slope * last[i])
-            least[i] = x[i] if x[i] < least[i] else least[i]
-        if plain:
-            for i in range(b):
-                own[i] = row[i] = 1.0 / x[i]
-        else:
-            log2(x, b, own, row, inverse, scratch)
-            for i in range(b):
-                first[i] = own[i] if own[i] < first[i] else first[i]
-    for j in range(k):
-        own = work + j * b
-        if plain:
-            for i in range(b):
-                part = least[i] * own[i]
-                own[i] = part * part if power == 2.0 else sqrt(part)
-        else:
-            for i in range(b):
-                x[i] = power * (first[i] - own[i])
-            exp2(x, b, own, inverse)
-        for i in range(b):
-            total[i] += own[i]
-    # (k / total)^(1 / power) in one step, since k^(1 / power) alone may overflow.
-    if plain:
-        for i in range(b):
-            part = k / total[i]
-            x[i] = sqrt(part) if power == 2.0 else part * part
-    else:
-        log2(total, b, first, inverse, scratch, x)
-        for i in range(b):
-            first[i] = (logarithm - first[i]) / power
-        exp2(first, b, x, scratch)
-    return _pulls(D, work, k, q, b, least, total, x, last, weights, sums)
-
-
-cdef double _single_pulls(
-    float* D, const float* rows, Py_ssize_t k, Py_ssize_t q, Py_ssize_t b, const float* last,
-    const float* weights, double fuzzifier, double* sums, float* work,
-) noexcept nogil:
-    """The same as ``_power_pulls`` in float32, with powers of ratios to the smallest distance,
-    whose logarithms are small if shares are not.
+    """The same as ``_inverse_pulls`` for any fuzzifier, with powers of ratios to the smallest
+    distance, whose logarithms are small if shares are not. ``work`` is scratch.
     """
     cdef Py_ssize_t i, j
-    cdef float power = <float> (1.0 / (fuzzifier - 1.0)), constant, slope
-    cdef float* least = work + k * b
-    cdef float* total = least + b
-    cdef float* x = total + b
-    cdef float* y = x + b
-    cdef float* counts = y + b
-    cdef float* mantissas = counts + b
-    cdef float* own
-    cdef float* row
+    cdef real power = <real> (1.0 / (fuzzifier - 1.0)), constant, slope
+    cdef real* least = work + k * TILE
+    cdef real* total = least + TILE
+    cdef real* x = total + TILE
+    cdef real* y = x + TILE
+    cdef real* own
+    cdef real* row
     for i in range(b):
         least[i] = INFINITY
         total[i] = 0.0
     for j in range(k):
-        row, constant, slope = D + j * b, rows[j * q], rows[j * q + q - 1]
+        row, constant, slope = D + j * TILE, rows[j * q], rows[j * q + q - 1]
         for i in range(b):
             row[i] = row[i] + (constant + slope * last[i])
             least[i] = row[i] if row[i] < least[i] else least[i]
     for j in range(k):
-        row, own = D + j * b, work + j * b
+        row, own = D + j * TILE, work + j * TILE
         for i in range(b):
-            row[i] = <float> 1.0 / row[i]
+            row[i] = <real> 1.0 / row[i]
             x[i] = least[i] * row[i]
-        single_powers(x, power, b, own, counts, mantissas)
+        powers(x, power, b, own, y, y + TILE)
         for i in range(b):
             total[i] += own[i]
+    # (k / total)^(m - 1) in one step, since k^(m - 1) alone may overflow.
     for i in range(b):
-        y[i] = total[i] / <float> k
-    single_powers(y, <float> (1.0 - fuzzifier), b, x, counts, mantissas)
-    return _pulls(D, work, k, q, b, least, total, x, last, weights, sums)
+        x[i] = total[i] / <real> k
+    powers(x, <real> (1.0 - fuzzifier), b, y, y + TILE, y + 2 * TILE)
+    _pulls(D, work, k, q, b, least, total, y, last, weights, sums, cost)
 
 
-cdef double _pulls(
+cdef cloned _pulls(
     real* D, const real* shares, Py_ssize_t k, Py_ssize_t q, Py_ssize_t b, const real* least,
     real* total, const real* scales, const real* last, const real* weights, double* sums,
+    double* cost,
 ) noexcept nogil:
     """Overwrite ``D``, the reciprocal distances, by the pulls; then as in ``_inverse_pulls``.
 
@@ -232,17 +174,17 @@ cdef double _pulls(
     """
     cdef Py_ssize_t i, j
     cdef real scale, pull
-    cdef double cost = 0.0, mass, rest
+    cdef double costs = 0.0, mass, rest
     cdef real* row
     cdef const real* own
     for i in range(b):
         scale = scales[i] * least[i]
         if weights != NULL:
             scale *= weights[i]
-        cost += scale
+        costs += scale
         total[i] = scale / total[i]
     for j in range(k):
-        row, own, mass, rest = D + j * b, shares + j * b, 0.0, 0.0
+        row, own, mass, rest = D + j * TILE, shares + j * TILE, 0.0, 0.0
         for i in range(b):
             pull = own[i] * row[i] * total[i]
             row[i] = pull
@@ -250,7 +192,7 @@ cdef double _pulls(
             rest += pull * last[i]
         sums[j * q] += mass
         sums[j * q + q - 1] += rest
-    return cost
+    cost[0] += costs
 
 
 def fuzzy_run(
@@ -278,7 +220,7 @@ def fuzzy_run(
     states[0] = centers
     cdef double[:, :, ::1] held = states
     cdef double[::1] rows = np.zeros(n_rows * q), sums = np.empty(n_rows * q)
-    cdef double[::1] work = np.empty((2 * n_rows + ROWS) * n + n_rows * d)
+    cdef double[::1] work = np.empty(_room(n_rows, q))
     cdef double[::1] history = np.empty(min(max_iter, 64))
     cdef const double* w = &masses[0] if masses.shape[0] else NULL
     cdef double* current = &held[0, 0, 0]
@@ -302,9 +244,10 @@ def fuzzy_run(
                 in_trail, extrapolated = True, False
                 first, current, following = current, following, first
             else:
-                extrapolated = _extrapolate(first, current, following, size, &stretch)
+                extrapolated = extrapolate(first, current, following, size, &stretch)
                 in_trail = False
                 if extrapolated:
+                    current, first = first, current
                     fallback, following = following, fallback
                 else:
                     current, following = following, current
@@ -318,34 +261,6 @@ def fuzzy_run(
     cdef double* final = fallback if extrapolated else current
     found = states[(final - &held[0, 0, 0]) // size].copy()
     return found, np.asarray(history)[:steps].copy(), bool(done)
-
-
-cdef bint _extrapolate(
-    const double* first, double* current, const double* following, Py_ssize_t size, double* stretch,
-) noexcept nogil:
-    """Write the extrapolation of three states to ``current``; returns whether it is beyond the
-    last.
-
-    ``stretch`` is the longest step, and is updated.
-    """
-    cdef Py_ssize_t c
-    cdef double r = 0.0, s = 0.0, step, bend, alpha
-    for c in range(size):
-        step = current[c] - first[c]
-        bend = following[c] - 2 * current[c] + first[c]
-        r += step * step
-        s += bend * bend
-    alpha = -sqrt(r) / sqrt(s) if s > 0 else -1.0
-    alpha = fmin(-1.0, fmax(-stretch[0], alpha))
-    if alpha == -stretch[0]:
-        stretch[0] *= 4
-    if alpha == -1.0:
-        return False
-    for c in range(size):
-        step = current[c] - first[c]
-        bend = following[c] - 2 * current[c] + first[c]
-        current[c] = first[c] - 2 * alpha * step + alpha * alpha * bend
-    return True
 
 
 cdef double _step(
@@ -370,7 +285,7 @@ cdef double _step(
     for j in range(n_rows):
         rows[j * q] += rounding * (1.0 + most)
     memset(sums, 0, n_rows * q * sizeof(double))
-    cost = _pass(Z, 1, q, n, weights, rows, n_rows, fuzzifier, sums, work)
+    cost = _pass(Z, q, n, weights, rows, n_rows, fuzzifier, sums, work)
     for j in range(k):
         for c in range(d):
             following[j * d + c] = (

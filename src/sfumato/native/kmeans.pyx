@@ -44,14 +44,15 @@ def plus_plus(X, weights, double first, draws, double cap):
     found = np.empty(m + 1, dtype=np.intp)
     cdef Py_ssize_t[::1] chosen = found
     cdef Py_ssize_t[::1] tried = np.empty(max(1, trials), dtype=np.intp)
-    cdef double[::1] squares = np.empty(n), closest = np.full(n, cap), mass = np.empty(n)
+    cdef double[::1] squares = np.empty(n), closest = np.full(n, cap), mass = np.zeros(n)
     cdef double[:, ::1] distance = np.empty((max(1, trials), n))
     cdef double[:, ::1] centers = np.empty((max(1, trials), d))
     cdef double* x = &sample.X[0, 0]
     cdef const double* w = &sample.weights[0]
     with nogil:
         _lengths(x, d, n, &squares[0])
-        tried[0] = chosen[0] = _place(w, n, first, &mass[0])
+        _candidates(w, n, &first, 1, &mass[0], &tried[0])
+        chosen[0] = tried[0]
         _from(x, &squares[0], d, n, &tried[0], 1, &centers[0, 0], &distance[0, 0])
         for i in range(n):
             closest[i] = fmin(closest[i], distance[0, i])
@@ -90,17 +91,6 @@ cdef void _candidates(
             mass[i] = mass[i - 1] + weights[i]
     for t in range(trials):
         tried[t] = _search(mass, n, uniform[t] * mass[n - 1])
-
-
-cdef Py_ssize_t _place(
-    const double* weights, Py_ssize_t n, double uniform, double* cumulative,
-) noexcept nogil:
-    """The object selected by a uniform number, in proportion to the weights."""
-    cdef Py_ssize_t i
-    cumulative[0] = weights[0]
-    for i in range(1, n):
-        cumulative[i] = cumulative[i - 1] + weights[i]
-    return _search(cumulative, n, uniform * cumulative[n - 1])
 
 
 cdef Py_ssize_t _search(const double* cumulative, Py_ssize_t n, double value) noexcept nogil:

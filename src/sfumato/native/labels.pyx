@@ -13,11 +13,11 @@ from libc.string cimport memcpy, memset
 from .blas cimport real
 from .signals cimport check_signals
 from .simplex cimport descend_pairs
+from .vectors cimport LINE, aligned, inlined, narrow
 
 cdef Py_ssize_t WIDEST = 16  # numbers of a row that are added at once
 cdef Py_ssize_t TILE = 256  # objects whose padded rows are held at a time
 cdef Py_ssize_t NEAR = 1 << 15  # bytes for the sums of a few partitions
-cdef Py_ssize_t LINE = 64  # bytes of a cache line
 cdef Py_ssize_t WORK = 1 << 23  # additions between checks for Ctrl-C
 cdef double EDGE = 1e-12  # as NEAR in models.consensus
 
@@ -48,32 +48,29 @@ def scatter(codes, offsets, U, scale, out):
     """Add the rows of ``U`` (n, k), times ``scale`` (n,) if given, to the rows of ``out`` (columns,
     k) that belong to their labels; ``out`` must be contiguous.
     """
-    codes, offsets, n_columns = _table(codes, offsets)
-    U = _numbers(U, out.dtype)
-    factor = np.ones(len(U), U.dtype) if scale is None else _numbers(scale, out.dtype)
-    if U.shape != (len(codes), out.shape[1]) or factor.shape != (len(U),):
-        raise ValueError(f"U {U.shape} does not go into {out.shape} by codes {codes.shape}")
-    if out.shape[0] < n_columns:
-        raise ValueError(f"out must have {n_columns} rows, got {out.shape[0]}")
-    if codes.size and U.size:
-        _product(codes, offsets, U, factor, out, False)
+    _sums(codes, offsets, U, scale, out, False)
 
 
 def gather(codes, offsets, V, scale, out):
     """Write sums of rows of ``V`` (columns, k) over the labels of each object to ``out`` (n, k),
     times ``scale`` (n,) if given; ``out`` must be contiguous.
     """
-    codes, offsets, n_columns = _table(codes, offsets)
-    V = _numbers(V, out.dtype)
-    factor = np.ones(len(out), V.dtype) if scale is None else _numbers(scale, out.dtype)
-    if out.shape != (len(codes), V.shape[1]) or factor.shape != (len(out),):
-        raise ValueError(f"V {V.shape} does not go into {out.shape} by codes {codes.shape}")
-    if V.shape[0] < n_columns:
-        raise ValueError(f"V must have {n_columns} rows, got {V.shape[0]}")
-    if codes.size and V.size:
-        _product(codes, offsets, V, factor, out, True)
-    else:
+    if not codes.size or not V.size:
         out[...] = 0.0
+    _sums(codes, offsets, V, scale, out, True)
+
+
+def _sums(codes, offsets, given, scale, out, outwards):
+    codes, offsets, n_columns = _table(codes, offsets)
+    given, n = _numbers(given, out.dtype), len(codes)
+    objects, columns = (out, given) if outwards else (given, out)
+    factor = np.ones(n, given.dtype) if scale is None else _numbers(scale, out.dtype)
+    if (len(objects), given.shape[1], len(factor)) != (n, out.shape[1], n):
+        raise ValueError(f"{given.shape} does not go into {out.shape} by codes {codes.shape}")
+    if len(columns) < n_columns:
+        raise ValueError(f"the sums of columns must have {n_columns} rows, got {len(columns)}")
+    if codes.size and given.size:
+        _product(codes, offsets, given, factor, out, outwards)
 
 
 def _product(
@@ -82,12 +79,10 @@ def _product(
 ):
     """Sums over the labels: rows of objects into those of columns, or (``outwards``) back."""
     cdef Py_ssize_t n = codes.shape[0], k = given.shape[1], m = codes.shape[1], start, width, padded
-    cdef Py_ssize_t i, r, first, last, columns = (given if outwards else out).shape[0], done
-    cdef uint8_t[::1] memory = np.empty(
-        (columns + TILE) * WIDEST * sizeof(real) + LINE, dtype=np.uint8
-    )
-    cdef real* sums = <real*> _aligned(&memory[0])
-    cdef real* rows = sums + columns * WIDEST
+    cdef Py_ssize_t i, r, first, columns = (given if outwards else out).shape[0], done
+    cdef double[::1] memory = np.empty((columns + TILE) * WIDEST + LINE)
+    cdef real* sums = <real*> aligned(&memory[0])
+    cdef const real* own
     with nogil:
         for start in range(0, k, 16):
             width = min(WIDEST, k - start)
@@ -99,18 +94,12 @@ def _product(
                         sums[i * padded + r] = given[i, start + r]
             done = 0
             for first in range(0, n, 256):
-                last = min(n, first + TILE)
-                memset(rows, 0, TILE * padded * sizeof(real))
-                if not outwards:
-                    for i in range(first, last):
-                        for r in range(width):
-                            rows[(i - first) * padded + r] = given[i, start + r] * scale[i]
-                _tile(sums, &codes[first, 0], &offsets[0], m, last - first, rows, padded, outwards)
-                if outwards:
-                    for i in range(first, last):
-                        for r in range(width):
-                            out[i, start + r] = rows[(i - first) * padded + r] * scale[i]
-                done += (last - first) * m * padded
+                own = &(out if outwards else given)[first, start]
+                _tile(
+                    sums, &codes[first, 0], &offsets[0], m, min(TILE, n - first), <real*> own, k,
+                    &scale[first], sums + columns * WIDEST, width, outwards,
+                )
+                done += TILE * m * padded
                 if done > WORK:
                     check_signals()
                     done = 0
@@ -120,51 +109,63 @@ def _product(
                         out[i, start + r] += sums[i * padded + r]
 
 
-cdef uint8_t* _aligned(uint8_t* memory) noexcept nogil:
-    """The first cache line in ``memory``, so that no vector of sums spans two lines."""
-    return memory + (LINE - <size_t> memory % LINE) % LINE
-
-
-cdef void _tile(
-    real* sums, const code* codes, const int64_t* offsets, Py_ssize_t m, Py_ssize_t n, real* rows,
-    Py_ssize_t width, bint outwards,
+cdef narrow _tile(
+    real* sums, const code* codes, const int64_t* offsets, Py_ssize_t m, Py_ssize_t n, real* own,
+    Py_ssize_t k, const real* scale, real* rows, Py_ssize_t width, bint outwards,
 ) noexcept nogil:
-    """Process all labels of a tile of ``n`` objects, by a loop for the width of the rows."""
-    cdef Py_ssize_t first = 0, last
+    """Process all labels of a tile of ``n`` objects, by a loop for the width of the rows: read the
+    rows ``own`` (n, k), or write them (``outwards``).
+    """
+    cdef Py_ssize_t first = 0, last, i, r, padded = (width + 3) // 4 * 4
+    memset(rows, 0, n * padded * sizeof(real))
+    if not outwards:
+        for i in range(n):
+            for r in range(width):
+                rows[i * padded + r] = own[i * k + r] * scale[i]
     while first < m:
         last = first + 1
-        while last < m and (offsets[last + 1] - offsets[first]) * width * sizeof(real) <= NEAR:
+        while last < m and (offsets[last + 1] - offsets[first]) * padded * sizeof(real) <= NEAR:
             last += 1
-        if width == 4:
+        if padded == 4:
             _add(sums, codes, offsets, m, n, rows, 4, first, last, outwards)
-        elif width == 8:
+        elif padded == 8:
             _add(sums, codes, offsets, m, n, rows, 8, first, last, outwards)
-        elif width == 12:
+        elif padded == 12:
             _add(sums, codes, offsets, m, n, rows, 12, first, last, outwards)
         else:
             _add(sums, codes, offsets, m, n, rows, 16, first, last, outwards)
         first = last
+    if outwards:
+        for i in range(n):
+            for r in range(width):
+                own[i * k + r] = rows[i * padded + r] * scale[i]
 
 
-cdef inline void _add(
+cdef inlined _add(
     real* sums, const code* codes, const int64_t* offsets, Py_ssize_t m, Py_ssize_t n, real* rows,
     const Py_ssize_t width, Py_ssize_t first, Py_ssize_t last, bint outwards,
 ) noexcept nogil:
     """Add rows of objects to the sums of their labels in some partitions, or (``outwards``) sums to
-    rows. Inlined, so that ``width`` is a compile-time constant.
+    rows. ``width`` is a constant where this is inlined.
     """
     cdef real own[16]
     cdef real more[16]
     cdef Py_ssize_t i, b, r
     cdef real* row
     cdef real* place
+    cdef real* other
     for i in range(n):
         row = rows + i * width
         for r in range(width):
             own[r] = row[r]
         if outwards:
-            for b in range(first, last):
+            for b in range(first, last - 1, 2):  # two at a time, so that additions wait less
                 place = sums + (offsets[b] + codes[i * m + b]) * width
+                other = sums + (offsets[b + 1] + codes[i * m + b + 1]) * width
+                for r in range(width):
+                    own[r] += place[r] + other[r]
+            if (last - first) % 2:
+                place = sums + (offsets[last - 1] + codes[i * m + last - 1]) * width
                 for r in range(width):
                     own[r] += place[r]
             for r in range(width):

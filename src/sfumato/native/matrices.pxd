@@ -4,6 +4,8 @@ cdef bint cholesky(
     const double* matrix, Py_ssize_t d, double least, double* factor,
 ) noexcept nogil
 
+cdef double invert_factor(const double* factor, Py_ssize_t d, double* inverse) noexcept nogil
+
 cdef double precision(
     const double* factor, Py_ssize_t d, double* inverse, double* P,
 ) noexcept nogil
@@ -26,4 +28,12 @@ cdef void turn(
 
 cdef void rotate(
     const double* axes, const double* matrix, Py_ssize_t d, double* half, double* out,
+) noexcept nogil
+
+cdef void add_square(
+    const double* P, const double* mean, Py_ssize_t d, Py_ssize_t q, double* row,
+) noexcept nogil
+
+cdef bint extrapolate(
+    double* x, const double* y, const double* z, Py_ssize_t size, double* stretch,
 ) noexcept nogil

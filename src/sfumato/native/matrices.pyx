@@ -1,6 +1,6 @@
 """Small symmetric matrices in plain loops, which are as fast as LAPACK for few features."""
 
-from libc.math cimport copysign, fabs, fmax, log, sqrt
+from libc.math cimport copysign, fabs, fmax, fmin, log, sqrt
 
 cdef Py_ssize_t SWEEPS = 30  # largest number of rounds of Jacobi rotations; a few are enough
 # Squared size of the off-diagonal part, relative to the diagonal, at which to stop.
@@ -36,24 +36,29 @@ cdef bint cholesky(
     return True
 
 
-cdef double precision(
-    const double* factor, Py_ssize_t d, double* inverse, double* P,
-) noexcept nogil:
-    """Inverse ``P`` of the matrix with this lower factor; returns the log-determinant of the
-    inverse.
-
-    ``inverse`` becomes the inverse of the factor, lower as well.
-    """
+cdef double invert_factor(const double* factor, Py_ssize_t d, double* inverse) noexcept nogil:
+    """Write the inverse of a lower factor, lower as well; returns its log-determinant."""
     cdef Py_ssize_t a, b, c
     cdef double value, log_det = 0.0
     for a in range(d):
         inverse[a * d + a] = 1.0 / factor[a * d + a]
-        log_det += 2.0 * log(inverse[a * d + a])
+        log_det += log(inverse[a * d + a])
         for b in range(a):
             value = 0.0
             for c in range(b, a):
                 value -= factor[a * d + c] * inverse[c * d + b]
             inverse[a * d + b] = value * inverse[a * d + a]
+    return log_det
+
+
+cdef double precision(
+    const double* factor, Py_ssize_t d, double* inverse, double* P,
+) noexcept nogil:
+    """Inverse ``P`` of the matrix with this lower factor; returns the log-determinant of the
+    inverse. ``inverse`` becomes that of the factor.
+    """
+    cdef Py_ssize_t a, b, c
+    cdef double value, log_det = 2.0 * invert_factor(factor, d, inverse)
     for a in range(d):
         for b in range(a + 1):
             value = 0.0
@@ -202,3 +207,52 @@ cdef void rotate(
             value = axes[c * d + a]
             for b in range(d):
                 out[a * d + b] += value * half[c * d + b]
+
+
+cdef void add_square(
+    const double* P, const double* mean, Py_ssize_t d, Py_ssize_t q, double* row,
+) noexcept nogil:
+    """Add -(x - mean)' P (x - mean) / 2 as coefficients of z(x)."""
+    cdef Py_ssize_t a, b, at = d + 1
+    cdef double linear
+    for a in range(d):
+        linear = 0.0
+        for b in range(d):
+            linear += P[a * d + b] * mean[b]
+        row[0] -= 0.5 * linear * mean[a]
+        row[1 + a] = linear
+    if q == d + 2:
+        row[d + 1] = -0.5 * P[0]
+    elif q == 2 * d + 1:
+        for a in range(d):
+            row[d + 1 + a] = -0.5 * P[a * d + a]
+    else:
+        for a in range(d):
+            for b in range(a, d):
+                # z(x) holds x_a x_b once for a < b, so these count twice.
+                row[at] = -0.5 * P[a * d + a] if a == b else -P[a * d + b]
+                at += 1
+
+
+cdef bint extrapolate(
+    double* x, const double* y, const double* z, Py_ssize_t size, double* stretch,
+) noexcept nogil:
+    """Overwrite the first of three states by their squared extrapolation (``engine.loop.Squarem``);
+    returns whether it is beyond the last. ``stretch``, the longest step, is updated.
+    """
+    cdef Py_ssize_t a
+    cdef double r = 0.0, v = 0.0, alpha
+    for a in range(size):
+        r += (y[a] - x[a]) ** 2
+        v += (z[a] - 2.0 * y[a] + x[a]) ** 2
+    alpha = -sqrt(r) / sqrt(v) if v > 0.0 else -1.0
+    # As in SQUAREM: -1 is the plain step, and the longest step grows when it is reached.
+    alpha = fmin(-1.0, fmax(-stretch[0], alpha))
+    if alpha == -stretch[0]:
+        stretch[0] *= 4.0
+    if alpha == -1.0:
+        return False
+    for a in range(size):
+        r, v = y[a] - x[a], z[a] - 2.0 * y[a] + x[a]
+        x[a] += -2.0 * alpha * r + alpha * alpha * v
+    return True

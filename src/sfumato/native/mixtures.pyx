@@ -4,10 +4,11 @@ Coefficients (k, q) of z(y) = (1, y, y_a y_b) describe the components; see ``mod
 """
 
 import numpy as np
-from libc.math cimport INFINITY, NAN, log, sqrt
+from libc.math cimport INFINITY, NAN, log
 from libc.string cimport memset
 
 from .blas cimport real
+from .matrices cimport add_square, cholesky, invert_factor, precision
 from .powers cimport add_exponentials
 from .signals cimport check_signals
 from .sums cimport gaussian_walk, gaussian_work
@@ -20,7 +21,7 @@ cdef Py_ssize_t TILE = 512  # objects per tile
 cdef double LONG = 1e8  # products between checks for Ctrl-C
 
 
-def climb(Z, weights, sums, d, double prior, Py_ssize_t max_steps, double tol):
+def climb(Z, weights, sums, Py_ssize_t d, double prior, Py_ssize_t max_steps, double tol):
     """Coefficients (k, q) and the mean log-density after EM steps from ``sums``; NaN if all
     densities of an object vanish.
 
@@ -35,19 +36,19 @@ def climb(Z, weights, sums, d, double prior, Py_ssize_t max_steps, double tol):
     if weights is not None and given.shape != (n,):
         raise ValueError(f"weights must be ({n},), got {given.shape}")
     cdef const double[::1] own = given
-    rows, room, spare = np.empty((k, q)), np.empty(gaussian_work(k, q, n)), np.empty((k + 2) * n)
+    rows, room = np.empty((k, q)), np.empty(gaussian_work(k, q))
     cdef double[:, ::1] out = rows
-    cdef double[::1] first = room, second = spare, third = _scratch(d, q)
+    cdef double[::1] first = room, second = _scratch(d, q)
     cdef double total = given.sum() if weights is not None else n
     cdef double before = -INFINITY, now = NAN, work = 0.0
     cdef Py_ssize_t step
     with nogil:
         for step in range(max_steps):
-            _maximize(totals, prior, out, third)
+            _maximize(totals, d, prior, out, second)
             memset(&totals[0, 0], 0, k * q * sizeof(double))
             now = gaussian_walk(
-                &data[0, 0], 1, q, n, &own[0] if own.shape[0] else NULL, &out[0, 0], k, q, n,
-                &totals[0, 0], &first[0], &second[0],
+                &data[0, 0], q, n, &own[0] if own.shape[0] else NULL, &out[0, 0], k, q,
+                &totals[0, 0], &first[0],
             ) / total
             if not now - before >= tol:
                 break
@@ -59,7 +60,7 @@ def climb(Z, weights, sums, d, double prior, Py_ssize_t max_steps, double tol):
     return rows, now
 
 
-def maximize(sums, d, double prior):
+def maximize(sums, Py_ssize_t d, double prior):
     """Coefficients (k, q) of z(y) from weighted sums (k, q) of z(y).
 
     NaN if a covariance is not positive definite.
@@ -69,28 +70,20 @@ def maximize(sums, d, double prior):
     cdef double[:, ::1] out = rows
     cdef double[::1] work = _scratch(d, totals.shape[1])
     with nogil:
-        _maximize(totals, prior, out, work)
+        _maximize(totals, d, prior, out, work)
     return rows
 
 
 def _scratch(d, q):
     if (d + 1) * (d + 2) != 2 * q:
         raise ValueError(f"sums must have {(d + 1) * (d + 2) // 2} columns, got {q}")
-    return np.empty(q + 2 * d * d + 2 * d)
-
-
-cdef Py_ssize_t _axes(Py_ssize_t q) noexcept nogil:
-    """The d for which q = (d + 1) (d + 2) / 2."""
-    cdef Py_ssize_t d = 0
-    while (d + 1) * (d + 2) < 2 * q:
-        d += 1
-    return d
+    return np.empty(3 * d * d + d)
 
 
 cdef void _maximize(
-    const double[:, ::1] sums, double prior, double[:, ::1] out, double[::1] work
+    const double[:, ::1] sums, Py_ssize_t d, double prior, double[:, ::1] out, double[::1] work,
 ) noexcept nogil:
-    cdef Py_ssize_t k = sums.shape[0], d = _axes(sums.shape[1]), j
+    cdef Py_ssize_t k = sums.shape[0], j
     cdef double total = 0.0
     for j in range(k):
         total += sums[j, 0] if sums[j, 0] > LEAST_MASS else LEAST_MASS
@@ -102,58 +95,25 @@ cdef void _component(
     const double* sums, Py_ssize_t d, double prior, double total, double* work, double* row,
 ) noexcept nogil:
     """Compute the coefficients of one component."""
-    cdef Py_ssize_t a, b, c, at = d + 1
+    cdef Py_ssize_t a, b, at = d + 1
     cdef double mass = sums[0] if sums[0] > LEAST_MASS else LEAST_MASS
-    cdef double entry, level = 0.0, log_root
     cdef double* mean = work
-    cdef double* linear = mean + d
-    cdef double* L = linear + d
-    cdef double* inverse = L + d * d
+    cdef double* C = mean + d
+    cdef double* inverse = C + d * d
+    cdef double* P = inverse + d * d
     for a in range(d):
-        mean[a], linear[a] = sums[1 + a] / mass, 0.0
-    for a in range(d):
-        for b in range(a, d):
-            L[b * d + a] = sums[at] / mass - mean[a] * mean[b]
-            at += 1
-        L[a * d + a] += prior / (mass + 1e-3)
-    log_root = _invert(L, inverse, d, d)
-    at = d + 1
+        mean[a] = sums[1 + a] / mass
     for a in range(d):
         for b in range(a, d):
-            entry = 0.0
-            for c in range(b, d):
-                entry += inverse[c * d + a] * inverse[c * d + b]
-            row[at] = -entry if b > a else -0.5 * entry
+            C[b * d + a] = sums[at] / mass - mean[a] * mean[b]
             at += 1
-            linear[a] += entry * mean[b]
-            if b > a:
-                linear[b] += entry * mean[a]
-    for a in range(d):
-        level += linear[a] * mean[a]
-        row[1 + a] = linear[a]
-    row[0] = log(mass / total) - 0.5 * (d * LOG_2PI + level) + log_root
-
-
-cdef double _invert(double* L, double* inverse, Py_ssize_t h, Py_ssize_t stride) noexcept nogil:
-    """Replace the lower triangle of ``L`` (h, h), with row stride ``stride``, by its Cholesky
-    factor, compute the inverse of that, and return the log-determinant of the inverse.
-    """
-    cdef Py_ssize_t a, b, c
-    cdef double entry, log_root = 0.0
-    for a in range(h):
-        for b in range(a + 1):
-            entry = L[a * stride + b]
-            for c in range(b):
-                entry -= L[a * stride + c] * L[b * stride + c]
-            L[a * stride + b] = sqrt(entry) if a == b else entry / L[b * stride + b]
-        inverse[a * stride + a] = 1.0 / L[a * stride + a]
-        log_root += log(inverse[a * stride + a])
-        for b in range(a):
-            entry = 0.0
-            for c in range(b, a):
-                entry -= L[a * stride + c] * inverse[c * stride + b]
-            inverse[a * stride + b] = entry * inverse[a * stride + a]
-    return log_root
+        C[a * d + a] += prior / (mass + 1e-3)
+    if not cholesky(C, d, 0.0, C):
+        for a in range(at):
+            row[a] = NAN
+        return
+    row[0] = log(mass / total) + 0.5 * (precision(C, d, inverse, P) - d * LOG_2PI)
+    add_square(P, mean, d, at, row)
 
 
 def normalize_members(real[:, ::1] logits, offsets):
@@ -215,8 +175,8 @@ cdef class Incomplete:
     cdef const double[:, ::1] linear, Y
     cdef const Py_ssize_t[::1] starts
     cdef Py_ssize_t k, d, r, h
-    cdef double[:, ::1] FM, K, inverse, root
-    cdef double[::1] g, own, solved, y
+    cdef double[:, ::1] FM, root
+    cdef double[::1] K, inverse, g, own, solved, y
 
     def __init__(self, Q, linear, Y, starts, spreads):
         self.Q, self.linear = np.ascontiguousarray(Q, np.float64), np.ascontiguousarray(linear)
@@ -232,7 +192,7 @@ cdef class Incomplete:
             raise ValueError(f"starts must rise from 0 to {len(Y)}")
         r, d = max(self.r, 1), max(self.d, 1)
         self.FM, self.root = np.empty((r, d)), np.empty((r, d))
-        self.K, self.inverse = np.zeros((r, r)), np.zeros((r, r))
+        self.K, self.inverse = np.zeros(r * r), np.zeros(r * r)
         self.g, self.own, self.solved, self.y = (np.empty(size) for size in (r, r, r, d + 1))
 
     def correct(self, double[:, ::1] L):
@@ -288,7 +248,7 @@ cdef class Incomplete:
             for c in range(d):
                 self.root[a, c] = 0.0
                 for b in range(a + 1):
-                    self.root[a, c] += self.inverse[a, b] * self.spreads[p, b, c]
+                    self.root[a, c] += self.inverse[a * self.h + b] * self.spreads[p, b, c]
         y[0] = 1.0
         for i in range(self.starts[p], self.starts[p + 1]):
             weight = share[j, i]
@@ -336,10 +296,11 @@ cdef class Incomplete:
                 entry = 1.0 if a == b else 0.0
                 for c in range(self.d):
                     entry += self.FM[a, c] * self.spreads[p, b, c]
-                self.K[a, b] = entry
+                self.K[a * self.h + b] = entry
         if self.h == 0:
             return 0.0
-        return _invert(&self.K[0, 0], &self.inverse[0, 0], self.h, self.K.shape[1])
+        cholesky(&self.K[0], self.h, 0.0, &self.K[0])
+        return invert_factor(&self.K[0], self.h, &self.inverse[0])
 
     cdef void _solve(self, Py_ssize_t i) noexcept nogil:
         """Compute the inverse factor of K times g, for one object."""
@@ -351,4 +312,4 @@ cdef class Incomplete:
         for a in range(self.h):
             self.solved[a] = 0.0
             for b in range(a + 1):
-                self.solved[a] += self.inverse[a, b] * self.g[b]
+                self.solved[a] += self.inverse[a * self.h + b] * self.g[b]

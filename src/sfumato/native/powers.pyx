@@ -1,8 +1,8 @@
 """Exponentials, logarithms and powers of rows of numbers.
 
 A power is  2^(p log2 x)  by polynomials, in loops that compilers turn into vector instructions:
-integers are moved to and from floating-point numbers by their bits, and the one division that a
-number costs serves the logarithm and the reciprocal alike. float32 has polynomials of its own.
+integers are moved to and from floating-point numbers by their bits. float32 has polynomials of its
+own.
 
 The order of operations matters here, so this module is compiled without reordering.
 """
@@ -24,7 +24,7 @@ cdef uint32_t SINGLE_MOVE = 0x3F800000 - 0x3F3504F3
 cdef uint32_t SINGLE_COUNTING = 0x4B000000
 
 
-cdef void add_exponentials(
+cdef cloned add_exponentials(
     const real* x, double shift, Py_ssize_t n, double* out, double* turns, double* total,
 ) noexcept nogil:
     """Write exp(x + shift) to ``out`` and add it to ``total``; ``turns`` (n,) is scratch.
@@ -63,16 +63,16 @@ cdef void add_exponentials(
         total[i] += out[i]
 
 
-cdef void log2(
-    const double* x, Py_ssize_t n, double* out, double* inverse, double* counts, double* mantissas,
+cdef cloned log2(
+    const double* x, Py_ssize_t n, double* out, double* counts, double* mantissas,
 ) noexcept nogil:
-    """Logarithms and reciprocals of normal numbers below 1e300; the last two (n,) are scratch.
+    """Logarithms of normal numbers below 1e300; the last two (n,) are scratch.
 
     x = m 2^e with m between the roots of 1/2 and 2; log2 m is 2 artanh(s) / log 2, s = (m - 1) /
     (m + 1), by a polynomial of degree 6 in s^2 through Chebyshev nodes, with an error of 2e-16.
     """
     cdef Py_ssize_t i
-    cdef double e, m, both, s, z, series
+    cdef double e, m, s, z, series
     cdef const uint64_t* bits = <const uint64_t*> x
     cdef uint64_t* counted = <uint64_t*> counts
     cdef uint64_t* cut = <uint64_t*> mantissas
@@ -81,9 +81,7 @@ cdef void log2(
         cut[i] = ((bits[i] + MOVE) & MANTISSA) + ROOT
     for i in range(n):
         e, m = counts[i] - (4503599627370496.0 + 1023.0), mantissas[i]
-        both = 1.0 / (x[i] * (m + 1.0))
-        inverse[i] = both * (m + 1.0)
-        s = (m - 1.0) * (both * x[i])
+        s = (m - 1.0) / (m + 1.0)
         z = s * s
         series = 0.2429179602439567
         series = series * z + 0.2614440976022519
@@ -95,7 +93,7 @@ cdef void log2(
         out[i] = e + s * series
 
 
-cdef void exp2(const double* x, Py_ssize_t n, double* out, double* turns) noexcept nogil:
+cdef cloned exp2(const double* x, Py_ssize_t n, double* out, double* turns) noexcept nogil:
     """Powers of two of numbers up to 1000; below -1020 clipped. ``turns`` is scratch.
 
     The fraction, at most 1/2, uses a polynomial of degree 10 through Chebyshev nodes, with an error
@@ -125,7 +123,21 @@ cdef void exp2(const double* x, Py_ssize_t n, double* out, double* turns) noexce
         bits[i] += whole[i] << 52
 
 
-cdef void single_powers(
+cdef cloned powers(
+    const real* x, real power, Py_ssize_t n, real* out, real* counts, real* mantissas,
+) noexcept nogil:
+    """x^power of positive numbers, as in ``log2`` and ``exp2`` or in ``single_powers``."""
+    cdef Py_ssize_t i
+    if real is float:
+        single_powers(x, power, n, out, counts, mantissas)
+    else:
+        log2(x, n, out, counts, mantissas)
+        for i in range(n):
+            counts[i] = power * out[i]
+        exp2(counts, n, out, mantissas)
+
+
+cdef cloned single_powers(
     const float* x, float power, Py_ssize_t n, float* out, float* counts, float* mantissas,
 ) noexcept nogil:
     """x^power of normal float32 numbers below 2^127; smaller ones than 2^-125 are clipped. The last
@@ -170,16 +182,16 @@ cdef void single_powers(
 
 
 def functions(x):
-    """exp(x), log2(x), 1 / x and 2^x (4, n) of a vector of float64, as the loops compute them."""
+    """exp(x), log2(x) and 2^x (3, n) of a vector of float64, as the loops compute them."""
     cdef const double[::1] given = np.ascontiguousarray(x, dtype=np.float64)
     cdef Py_ssize_t n = given.shape[0]
-    found = np.zeros((4, n))
+    found = np.zeros((3, n))
     cdef double[:, ::1] out = found
     cdef double[:, ::1] work = np.empty((2, n))
     if n:
         add_exponentials(&given[0], 0.0, n, &work[0, 0], &work[1, 0], &out[0, 0])
-        log2(&given[0], n, &out[1, 0], &out[2, 0], &work[0, 0], &work[1, 0])
-        exp2(&given[0], n, &out[3, 0], &work[0, 0])
+        log2(&given[0], n, &out[1, 0], &work[0, 0], &work[1, 0])
+        exp2(&given[0], n, &out[2, 0], &work[0, 0])
     return found
 
 

@@ -3,9 +3,8 @@
 from .blas cimport real
 
 cdef double gaussian_walk(
-    const real* stack, Py_ssize_t n_blocks, Py_ssize_t height, Py_ssize_t b, const real* weights,
-    const real* rows, Py_ssize_t k, Py_ssize_t q, Py_ssize_t tile, double* sums, real* work,
-    double* spare,
+    const real* Z, Py_ssize_t height, Py_ssize_t b, const real* weights, const real* rows,
+    Py_ssize_t k, Py_ssize_t q, double* sums, double* work,
 ) noexcept nogil
 
-cdef Py_ssize_t gaussian_work(Py_ssize_t k, Py_ssize_t q, Py_ssize_t tile) noexcept nogil
+cdef Py_ssize_t gaussian_work(Py_ssize_t k, Py_ssize_t q) noexcept nogil

@@ -12,6 +12,7 @@ pass over the similarities, which are a matrix, the entries of a sparse matrix, 
 
 import numpy as np
 from libc.math cimport INFINITY, fabs, fmax, fmin
+from libc.string cimport memcpy, memset
 
 from .blas cimport multiply, real
 from .signals cimport check_signals
@@ -126,11 +127,9 @@ cdef class Rows:
         cdef Py_ssize_t e, c, run, k = self.k
         cdef double gained, full = self.own[i, 3]
         cdef double* v = &self.V[i, 0]
-        for c in range(self.width):
-            self.along[c] = self.b[c]
+        memcpy(self.along, self.b, self.width * sizeof(double))
         if self.any_links:
-            for c in range(self.width):
-                self.pull[c] = 0.0
+            memset(self.pull, 0, self.width * sizeof(double))
             for e in range(self.starts[i], self.starts[i + 1]):
                 _add(self.pull, &self.V[self.linked[e], 0], self.pulls[e], self.width)
         for run in range(self.runs):
@@ -240,7 +239,7 @@ def walk_entries(
     for start in range(0, rows.n, BLOCK):
         with nogil:
             for i in range(start, min(start + BLOCK, rows.n)):
-                _clear(rows.b, rows.width)
+                memset(rows.b, 0, rows.width * sizeof(double))
                 for e in range(indptr[i], indptr[i + 1]):
                     if indices[e] > i:
                         _add(rows.b, &rows.V[indices[e], 0], data[e], rows.width)
@@ -265,7 +264,7 @@ def walk_factor(const real[:, ::1] F, double[:, ::1] M, Rows rows):
             for i in range(start, min(start + BLOCK, rows.n)):
                 if rows.held[i]:
                     continue
-                _clear(rows.b, rows.width)
+                memset(rows.b, 0, rows.width * sizeof(double))
                 for c in range(d):
                     _add(rows.b, &M[c, 0], F[i, c], rows.width)
                 rows.visit(i)
@@ -287,7 +286,7 @@ def walk_sparse_factor(
             for i in range(start, min(start + BLOCK, rows.n)):
                 if rows.held[i]:
                     continue
-                _clear(rows.b, rows.width)
+                memset(rows.b, 0, rows.width * sizeof(double))
                 for e in range(indptr[i], indptr[i + 1]):
                     _add(rows.b, &M[indices[e], 0], data[e], rows.width)
                 rows.visit(i)
@@ -327,12 +326,6 @@ cdef inline void _normalize(real* u, Py_ssize_t k) noexcept nogil:
         total += u[r]
     for r in range(k):
         u[r] = u[r] / total if total > 0 else <real>1.0 / k
-
-
-cdef inline void _clear(double* b, Py_ssize_t m) noexcept nogil:
-    cdef Py_ssize_t r
-    for r in range(m):
-        b[r] = 0.0
 
 
 cdef inline void _add(double* b, const double* row, double share, Py_ssize_t m) noexcept nogil:
@@ -387,7 +380,7 @@ cdef void _move(
     across = 2 * bend - a * weight
     toward = own[2] - weight * own[3] - a * pairs * square + 3 * bend * square
     if used == 0 or (used == 1 and _stays(top, u[top], b, k, S, a, toward, across, bend * square)):
-        _clear(change, k)
+        memset(change, 0, k * sizeof(double))
         return
     for r in range(k):
         for s in range(k):

@@ -47,9 +47,7 @@ class Coordinates(NamedTuple):
     keeps_sparse: bool = False
 
     def inner(self, X: Any) -> Any:
-        """Rows of ``X`` in inner coordinates, in their float dtype, or float64; sparse with
-        ``keeps_sparse``.
-        """
+        """Rows of ``X`` in inner coordinates, as floats; sparse with ``keeps_sparse``."""
         if sp.issparse(X):
             X = X if X.dtype.kind == "f" else X.astype(np.float64)
             if self.keeps_sparse and self.mix is None:
@@ -266,9 +264,7 @@ def softmax_columns(logits: Array) -> tuple[Any, Any]:
 
 
 def weighted_columns(logits: Array, weights: Weights, given: Weights = None) -> tuple[Any, Any]:
-    """``softmax_columns`` times weights (b,); or ``given`` memberships (b, k) as columns, and
-    zeros.
-    """
+    """``softmax_columns`` times weights (b,); or ``given`` memberships (b, k), and zeros."""
     R, level = softmax_columns(logits) if given is None else (given.T, np.zeros(len(given)))
     return (R, level) if weights is None else (R * weights, level * weights)
 

@@ -94,9 +94,7 @@ def _depth(p: int, n: int, sparse: bool) -> int:
 def _converge(
     A: Any, k: int, dtype: Any, tol: float, max_products: int, start: Any
 ) -> tuple[Any, Any, Any]:
-    """Ritz values, vectors and residuals, from alternating filters and Rayleigh-Ritz steps; no
-    residuals if LAPACK is cheaper.
-    """
+    """Ritz values, vectors and residuals; no residuals if LAPACK is cheaper than filters."""
     n, p, depth = A.shape[0], k + EXTRA, 1
     # LAPACK takes 4 n^3 / 3 operations, half of them with vectors, which take three times as long.
     dense = isinstance(A.W if isinstance(A, Scaled) else A, np.ndarray) and n <= DENSE
@@ -142,9 +140,7 @@ def _largest(A: Any) -> float:
 
 
 def _narrow(A: Any) -> bool:
-    """Whether neighbours are as close as on a one- or two-dimensional graph, so that triangular
-    factors cost less than a hundred products.
-    """
+    """Whether neighbours are as close as on a planar graph, so that factors stay sparse."""
     n = A.shape[0]
     rows = np.repeat(np.arange(n, dtype=A.indices.dtype), np.diff(A.indptr))
     return n <= 300_000 and int(np.abs(A.indices - rows).max()) <= 7.0 * np.sqrt(n)

@@ -37,8 +37,7 @@ from .eigen import Spectrum, leading_eigenvectors
 
 # Smallest total similarity of every object to all others, so that no degree is zero
 SMALLEST_REGULARIZATION = 1e-6
-# Relative to the mean total similarity to all others; small enough for clusters of two objects in a
-# hundred
+# Relative to the mean; small enough for clusters of two objects in a hundred.
 REGULARIZATION = 0.04
 FEW_PAIRS = 2000  # largest number of objects whose matrix of all pairs is formed
 

@@ -23,8 +23,7 @@ import numpy as np
 from ..array.types import Weights
 from .distances import roots
 
-# Variance of an unknown direction in whitened coordinates below which it counts as known. With
-# more features than coordinates this saves a third of the directions; with fewer, none.
+# Variance in whitened coordinates below which an unknown direction counts as known.
 SMALLEST_VARIANCE = 0.01
 PIECE = 512  # rows whose matrices are held at a time
 
@@ -196,9 +195,7 @@ def _by_number(missing: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def _expected(
     centred: np.ndarray, hidden: np.ndarray, inverse: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Expected values (b, h) and covariances (b, h, h) of the features ``hidden`` (b, h), which are
-    missing and zero in ``centred``.
-    """
+    """Expected values (b, h) and covariances (b, h, h) of ``hidden`` (b, h), zero here."""
     covariances = np.linalg.inv(inverse[hidden[:, :, None], hidden[:, None, :]])
     pulls = np.take_along_axis(centred @ inverse, hidden, axis=1)
     return -(covariances @ pulls[:, :, None])[:, :, 0], covariances

@@ -30,7 +30,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from ..array.arrays import native, to_numpy
-from ..array.rows import Rows
+from ..array.rows import Rows, sorted_rows
 from ..array.types import Array, Weights
 from .distances import Coordinates
 from .missing import Background, one_gaussian
@@ -40,7 +40,7 @@ SCREEN = 4096  # size of the sample for starts, on which many candidates compete
 
 def sort(X: np.ndarray, weights: Weights) -> np.ndarray:
     """Objects of positive weight, in lexicographic order of (at most sixteen) features."""
-    order = np.lexsort(X.T[15::-1]) if X.size else np.arange(len(X))  # the last key leads
+    order = sorted_rows(X)
     return order if weights is None else order[weights[order] > 0]
 
 
@@ -99,9 +99,7 @@ def nearest(X: np.ndarray, centers: np.ndarray) -> np.ndarray:
 def kmeans_plus_plus(
     X: np.ndarray, weights: np.ndarray, k: int, rng: np.random.Generator, *, cap: float = np.inf
 ) -> np.ndarray:
-    """``k`` objects as centers (k, d), distinct if possible; squared distances are clipped at
-    ``cap``.
-    """
+    """``k`` objects as centers (k, d), distinct if possible; distances are clipped at ``cap``."""
     # As many candidates for each center as in scikit-learn.
     n_trials = 2 + int(np.log(k))
     first, draws = rng.random(), rng.random((k - 1, n_trials))
@@ -148,6 +146,7 @@ class Sample:
     nested: np.ndarray | None = None
     bulk: np.ndarray | None = None
     _trees: list[Hierarchy] = field(default_factory=list, compare=False)
+    _known: dict[Any, np.ndarray] = field(default_factory=dict, compare=False)  # partitions
 
     @property
     def unit(self) -> float:
@@ -159,7 +158,11 @@ class Sample:
         without ``nested``, only k-means in the first space.
         """
         turns = range(n_starts if k > 1 else 1)
-        labels = [self._partition(k, turn, seed, nested) for turn in turns]
+        keys = [(k, turn, seed, nested) for turn in turns]
+        for key in keys:
+            if key not in self._known:
+                self._known[key] = self._partition(*key)
+        labels = [self._known[key] for key in keys]
         return (np.stack(labels)[:, None, :] == np.arange(k)[:, None]) * self.weights
 
     def _partition(self, k: int, turn: int, seed: int, nested: bool) -> np.ndarray:
@@ -227,9 +230,7 @@ class Hierarchy:
 
 
 def _only_traces(Z: np.ndarray, weights: np.ndarray, farthest: float) -> bool:
-    """Whether determinants are negligible; ``farthest`` is the largest squared distance to the
-    mean.
-    """
+    """Whether determinants are negligible, within this largest squared distance."""
     n, d = Z.shape
     if n <= d:
         return True
@@ -258,9 +259,7 @@ def _half_white(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def feature_sample(
     X: Array, weights: Weights, coordinates: Coordinates, *, missing: bool, trimmed: bool = False
 ) -> Sample:
-    """Sample of complete, standardised objects for starts. If ``trimmed``, outliers do not start as
-    separate clusters.
-    """
+    """Complete, standardised objects for starts, which outliers do not make if ``trimmed``."""
     feature = coordinates.unmixed()
     rows = Rows(X, weights, view=feature.inner)
     X, weights, _ = sorted_sample(rows, SCREEN, np.random.default_rng(0))

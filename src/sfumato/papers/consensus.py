@@ -95,10 +95,7 @@ def table(
 
 def _share(ours: np.ndarray, best: np.ndarray) -> str:
     reached, nearly = (np.mean(ours >= best - slack) for slack in (1e-9, 0.005))
-    return (
-        f"at least the best linkage in {reached:.0%} of the cells, within .005 of it in "
-        f"{nearly:.0%}"
-    )
+    return f"at least the best linkage in {reached:.0%} of the cells, nearly so in {nearly:.0%}"
 
 
 def _scores(item: Loaded, ensemble: str, n_members: int, seed: int) -> list[float]:

@@ -100,12 +100,8 @@ def mixture_per_class(
     shares = np.ones(len(sizes), dtype=int)
     while shares.sum() < k:
         shares[np.argmax(sizes / (shares + 0.5))] += 1
-    mixtures = [
-        GaussianMixture(
-            share, covariance_type="tied", n_init=4, reg_covar=1e-3, random_state=seed
-        ).fit(X[c == i])
-        for i, share in enumerate(shares)
-    ]
+    given: Any = {"covariance_type": "tied", "n_init": 4, "reg_covar": 1e-3, "random_state": seed}
+    mixtures = [GaussianMixture(m, **given).fit(X[c == i]) for i, m in enumerate(shares)]
     priors = np.log(sizes / sizes.sum())
 
     def partition(X: Array) -> np.ndarray:

@@ -30,23 +30,7 @@ from ._objects import (
 )
 
 __all__ = [
-    "block_means",
-    "calibration",
-    "cluster_numbers",
-    "conjugate",
-    "consensus_cdf",
-    "contingency",
-    "history",
-    "information",
-    "levels",
-    "memberships",
-    "model_search",
-    "palette",
-    "profiles",
-    "reconstruction",
-    "scatter",
-    "selection",
-    "similarity",
-    "simplex",
-    "uncertainty",
-]
+    "block_means", "calibration", "cluster_numbers", "conjugate", "consensus_cdf", "contingency",
+    "history", "information", "levels", "memberships", "model_search", "palette", "profiles",
+    "reconstruction", "scatter", "selection", "similarity", "simplex", "uncertainty",
+]  # fmt: skip

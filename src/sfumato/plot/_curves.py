@@ -111,9 +111,7 @@ def model_search(search: Any, *, ax: Axes | None = None) -> Any:
 
     Parameters
     ----------
-    search : ModelSearch, or a fitted mixture
-        ``search_`` of a fitted ``GaussianMixture``, ``StudentMixture``, ``FactorMixture`` or
-        ``MixedMixture``, or that model itself.
+    search : fitted mixture, or its ``search_``
     %(axes)s
 
     Examples
@@ -155,7 +153,6 @@ def cluster_numbers(
     Parameters
     ----------
     distribution : mapping from numbers of clusters to probabilities, or a Choice
-        Such as ``choose_n_clusters(...).distribution``, or what ``choose_n_clusters`` returned.
     chosen : int, optional
     %(axes)s
 
@@ -168,9 +165,7 @@ def cluster_numbers(
         chosen = distribution.n_clusters if chosen is None else chosen
         distribution = distribution.distribution
     if not isinstance(distribution, Mapping) or not distribution:
-        raise TypeError(
-            f"distribution must map numbers to probabilities, or be a Choice, got {distribution!r}"
-        )
+        raise TypeError(f"distribution must be a mapping or a Choice, got {distribution!r}")
     numbers = sorted(distribution)
     ax = axes_or_new(ax)
     colour = palette(2)
@@ -243,8 +238,7 @@ def history(objective: float | np.ndarray, *, name: str = "objective", ax: Any =
 
 @documented
 def information(compression: Any, relevance: Any, *, ax: Axes | None = None) -> Any:
-    """Information curve: what the clusters tell about the relevant variable against what they tell
-    about the objects, in nats.
+    """Information curve of clusters, in nats: about the relevant variable, and about the objects.
 
     Parameters
     ----------
@@ -290,8 +284,7 @@ def conjugate(
     confidence : float
         Posterior probability of the shaded interval.
     grid : array of shape (g,), optional
-        Values of the parameter; by default the range in which prior and posterior are not
-        negligible.
+        Values of the parameter; by default where prior and posterior are not negligible.
     %(axes)s
 
     Examples

@@ -189,8 +189,7 @@ def similarity(
 def reconstruction(
     memberships: ArrayLike, scale: float = 1.0, *, blocks: int = 200, ax: Axes | None = None
 ) -> Any:
-    """Heat map of the similarity that memberships imply, scale * U U', to compare with
-    ``similarity``.
+    """Heat map of the similarity that memberships imply, scale * U U'.
 
     Parameters
     ----------
@@ -297,16 +296,13 @@ def contingency(
 def memberships(
     memberships: ArrayLike, *, names: Names = None, ordered: bool = True, ax: Axes | None = None
 ) -> Any:
-    """Heat map of memberships: one row per cluster, objects from left to right; darker is a larger
-    membership.
+    """Heat map of memberships: one row per cluster, objects from left to right.
 
     Parameters
     ----------
     memberships : array of shape (n, k)
     names : sequence of k names of the clusters, optional
-    ordered : bool
-        Whether to sort objects by cluster. Beyond 1200 objects each column is the mean of several
-        neighbours.
+    ordered : bool, whether to sort objects by cluster
     %(axes)s
 
     Examples
@@ -346,9 +342,7 @@ def profiles(
     ----------
     memberships : array of shape (n, k)
     names : sequence of k names of the clusters, optional
-    ordered : bool
-        Whether to sort objects by cluster. Beyond 1200 objects the curves show means of several
-        neighbours.
+    ordered : bool, whether to sort objects by cluster
     %(axes)s
 
     Examples
@@ -369,9 +363,7 @@ def profiles(
 
 @documented
 def simplex(memberships: ArrayLike, *, names: Names = None, ax: Any = None) -> Any:
-    """Memberships in three clusters as points in a triangle.
-
-    Certain objects lie in the corners; labels change at the dotted lines.
+    """Memberships in three clusters as points in a triangle; labels change at the dotted lines.
 
     Parameters
     ----------
@@ -465,15 +457,12 @@ def uncertainty(
 ) -> Any:
     """Histogram of every object's largest membership, stacked by cluster.
 
-    Certain objects are on the right.
-
     Parameters
     ----------
     memberships : array of shape (n, k)
     names : sequence of k names of the clusters, optional
     bins : int
-    sample_weight : array of shape (n,), optional
-        A weight of w counts as w copies of the object.
+    %(sample_weight)s
     %(axes)s
 
     Examples
@@ -503,14 +492,12 @@ def uncertainty(
 def levels(model: Any, *, ax: Axes | None = None) -> Any:
     """Clusters of a model from coarse to fine, each as wide as its share of the objects.
 
-    Branches divide where clusters do, and have the colours of the clusters of the fit. Memberships
-    at one level are sums of those at finer levels, and so are the widths. Bold numbers mark the
-    levels worth looking at, with their scores; an arrow marks the number of clusters of the fit.
+    Branches divide where clusters do, and have the colours of the clusters of the fit. Bold numbers
+    mark the levels worth looking at, with their scores; an arrow marks the fit.
 
     Parameters
     ----------
-    model : fitted clusterer
-        A fitted model of this library, with ``levels_`` and ``at``.
+    model : fitted clusterer of this library
     %(axes)s
 
     Examples

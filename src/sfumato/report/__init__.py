@@ -89,7 +89,11 @@ def render(
     if cluster_names is None:
         cluster_names = [f"cluster {i}" for i in range(U.shape[1] - noise)] + ["noise"] * noise
     labels = [plain(cluster_names[i], 40) for i in range(U.shape[1])]
-    finest, levels = levels_of(model, U, noise, facts.merges)
+    if facts.levels is None:
+        finest, levels = levels_of(model, U, noise)
+    else:
+        finest = U if facts.finest is None else np.asarray(facts.finest, dtype=np.float64)
+        levels = [Level(*level) for level in facts.levels]
     if X is not None:
         facts = _described(X, U, (finest, levels), columns, facts)
     views = _views(finest, levels, names, labels, facts)

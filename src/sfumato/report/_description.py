@@ -389,12 +389,34 @@ def _of_one_level(
                 "columns": [part._asdict() for part in group[:6]],
                 "typical": _rows(typical(U, cluster), best),
             }
-            for cluster, group in enumerate(found)
+            for cluster, group in enumerate(_with_ratios(table, U, found))
         ],
         "contrasts": [each._asdict() for each in contrasts(table, U, 24)],
         "borderline": _rows(borderline(U), best),
         "tree": rules(table, own),
     }
+
+
+def _with_ratios(
+    table: Sequence[Column], U: np.ndarray, found: Sequence[list[ColumnProfile]]
+) -> list[list[ColumnProfile]]:
+    """The profiles, after the ratio of two columns where it separates a cluster much better than
+    any column alone, as the shape of crabs does while their sizes do not.
+    """
+    names = telling(found, 8)
+    positive = [c for c in table if c.name in names and c.codes is None and c.kind == "number"]
+    positive = [c for c in positive if not np.any(np.asarray(c.numbers) <= 0)]
+    if U.shape[1] < 2 or len(positive) < 2:
+        return list(found)
+    ratios = [
+        Column(f"{a.name} / {b.name}", "number", True, "", np.divide(a.numbers, b.numbers))  # type: ignore[arg-type]
+        for a, b in combinations(positive, 2)
+    ]
+    best = [group[0] for group in profiles(ratios, U)]
+    return [
+        [ratio, *group] if ratio.separation > max(VISIBLE, 2 * group[0].separation) else group
+        for ratio, group in zip(best, found, strict=True)
+    ]
 
 
 def typical(U: np.ndarray, cluster: int) -> list[int]:

@@ -48,7 +48,8 @@ class Facts(NamedTuple):
     metrics: Mapping[str, Any] | None = None  # measures by name
     made: Mapping[str, Any] | None = None  # parameters, versions, seed
     class_title: str = "class"  # meaning of the known classes
-    merges: Any = None  # cluster of each cluster when k, k - 1, ... are left, as the model merges
+    levels: Any = None  # the levels to show, as from ``levels_of``
+    finest: Any = None  # memberships at the finest of these levels; None if it is the answer
 
 
 def facts_of(model: Any) -> Facts:

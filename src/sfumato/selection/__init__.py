@@ -13,21 +13,7 @@ from .resampling import (
 from .trust import Reliability, Verdict, calibration_report, fit_temperature, temper, verdict
 
 __all__ = [
-    "Candidate",
-    "Choice",
-    "LikelihoodRatio",
-    "ParameterUncertainty",
-    "Reliability",
-    "Stability",
-    "Uncertainty",
-    "Verdict",
-    "bootstrap",
-    "bootstrap_likelihood_ratio",
-    "calibration_report",
-    "choose_n_clusters",
-    "fit_temperature",
-    "parameter_intervals",
-    "stability",
-    "temper",
-    "verdict",
-]
+    "Candidate", "Choice", "LikelihoodRatio", "ParameterUncertainty", "Reliability", "Stability",
+    "Uncertainty", "Verdict", "bootstrap", "bootstrap_likelihood_ratio", "calibration_report",
+    "choose_n_clusters", "fit_temperature", "parameter_intervals", "stability", "temper", "verdict",
+]  # fmt: skip

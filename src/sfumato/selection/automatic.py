@@ -62,14 +62,9 @@ class AutomaticClusters:
     ) -> Any:
         """Fit with the number found without links, or the fewest that links and labels need."""
         numbers = self._candidates(X)
-        choice = choose_n_clusters(
-            clone(self).set_params(n_clusters=2),
-            X,
-            numbers,
-            max_clusters=self.max_clusters,
-            sample_weight=sample_weight,
-            random_state=0,
-        )
+        model = clone(self).set_params(n_clusters=2)
+        given: Any = {"max_clusters": self.max_clusters, "sample_weight": sample_weight}
+        choice = choose_n_clusters(model, X, numbers, random_state=0, **given)
         fitted = choice.estimator
         known = Known.of(links.get("must_link"), links.get("cannot_link"), y, X, sys.maxsize)
         links = {name: pairs for name, pairs in links.items() if pairs is not None}

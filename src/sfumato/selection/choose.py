@@ -31,12 +31,11 @@ class Candidate(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The chosen number of clusters, with the scores of all candidates.
+    """The chosen number of clusters, with the scores of all candidates; prints as a table.
 
     ``preferred`` is the choice of the criterion alone. ``structure`` is the result of the structure
-    test for the answer (None for one cluster, or if the test does not apply); ``supported`` says
-    whether all clusters are separate. ``estimator`` is fitted on all the evidence with
-    ``n_clusters``.
+    test for the answer, if it applies; ``supported`` says whether all clusters are separate.
+    ``estimator`` is fitted on all the evidence with ``n_clusters``.
     """
 
     n_clusters: int
@@ -98,11 +97,9 @@ def choose_n_clusters(
     Parameters
     ----------
     estimator : clusterer
-        A clusterer of this library, or one of scikit-learn's with ``n_clusters`` or
-        ``n_components``. It is cloned.
+        Of this library or scikit-learn, with ``n_clusters`` or ``n_components``. It is cloned.
     evidence : features (n, p), similarity (n, n) or labelings (n, m)
-        In the form that the estimator takes: a similarity if ``similarity="precomputed"``,
-        labelings if ``ensemble="precomputed"``.
+        In the form that the estimator takes.
     candidates : iterable of int, optional
         By default 1 to ``max_clusters``, and more as long as the best is the largest one tried.
     max_clusters : int, optional
@@ -126,11 +123,6 @@ def choose_n_clusters(
         Number of candidates tried in parallel, as in joblib. The answer does not depend on it.
     progress : callable, optional
         Called as ``progress(done, total)`` after every candidate.
-
-    Returns
-    -------
-    choice : Choice
-        Prints as a table. Failed candidates are kept, with the reason.
 
     Examples
     --------
@@ -190,9 +182,7 @@ def _chosen_by_itself(
     max_clusters: int | None,
     criterion: object,
 ) -> Choice | None:
-    """The choice made by the search of the estimator itself, as with "auto"; None if it has no
-    criterion, or not this one.
-    """
+    """The choice made by the search of the estimator itself, if it has this criterion."""
     if getattr(estimator, "chooses_n_clusters", None) == "always":
         return _inferred(estimator, data, sizes, criterion)
     known = getattr(estimator, "own_criteria", ())
@@ -253,17 +243,16 @@ def _usual(estimator: Estimator, data: Evidence) -> str:
 
 
 def _wants_more(trial: Trial, table: list[Candidate], name: str) -> bool:
-    """Whether to try more clusters: the best number is near the largest, or the largest still
-    splits clusters or separates more groups.
-    """
+    """Whether the best number is near the largest, or that one still splits clusters."""
     best, largest = _ranked(table, name)[0], table[-1].n_clusters
     if best >= TUNING.near * largest:
         return True
     if name != "structure" or table[-1].failure is not None:
         return False
     found = trial.structure(largest)
-    many = found is not None and found.n_apart >= largest / 2
-    return many and (found.n_apart > best or found.split is not None)
+    if found is None or found.n_apart < largest / 2:
+        return False
+    return found.n_apart > best or found.split is not None
 
 
 class Jobs:

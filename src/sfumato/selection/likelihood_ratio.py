@@ -47,7 +47,8 @@ def bootstrap_likelihood_ratio(
 
     The statistic is twice the gain in log-likelihood. Its usual chi-squared distribution does not
     hold for mixtures, so its distribution is simulated with data drawn from the fitted mixture of k
-    clusters [1]_. The p-value is (1 + number of draws at least as large) / (1 + number of draws).
+    clusters (McLachlan 1987, Applied Statistics 36). The p-value is (1 + number of draws at least
+    as large) / (1 + number of draws).
 
     Parameters
     ----------
@@ -63,16 +64,6 @@ def bootstrap_likelihood_ratio(
     significance : float, default=0.05
         A p-value at most this large rejects k.
     %(resamples)s
-
-    Returns
-    -------
-    result : LikelihoodRatio
-        ``n_clusters`` and ``tests`` (``n_clusters``, ``statistic``, ``p_value``, ``draws``).
-
-    References
-    ----------
-    .. [1] G. J. McLachlan, On bootstrapping the likelihood ratio test statistic for the number of
-       components in a normal mixture, Applied Statistics 36, 1987.
 
     Examples
     --------

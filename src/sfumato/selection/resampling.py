@@ -81,12 +81,6 @@ def bootstrap(
         Passed to ``fit``, with features.
     %(resamples)s
 
-    Returns
-    -------
-    uncertainty : Uncertainty
-        ``memberships``, ``draws``, ``standard_error``, ``interval(confidence)``,
-        ``cooccurrence(pairs, confidence)``, and the fitted ``estimator``.
-
     Examples
     --------
     >>> from sfumato import FuzzyCMeans
@@ -144,16 +138,15 @@ def stability(
 ) -> Stability:
     """How far fits to resamples agree with the fit to all: 1 is identical, 0 is chance.
 
-    Resamples are bootstrap draws. They are fitted with the same settings (including a search over
-    numbers of clusters), and each model labels all objects.
+    Resamples as in ``bootstrap`` are fitted with the same settings, including a search over numbers
+    of clusters, and each model labels all objects.
 
     Parameters
     ----------
     estimator : clusterer
         Fitted to the evidence or not; it is cloned.
     evidence : features (n, p), similarity (n, n) or labelings (n, m)
-        In the form that the estimator takes. Objects are drawn; with labelings, partitions; with a
-        similarity, half of the objects, since copies would be too similar.
+        In the form that the estimator takes.
     n_clusters : int, optional
         Number of clusters that replaces that of the estimator.
     n_resamples, max_objects : int
@@ -245,8 +238,8 @@ def parameter_intervals(
     n_resamples : int, default=200
     method : {"nonparametric", "weighted"}
         ``"nonparametric"`` draws objects with replacement. ``"weighted"`` gives every object an
-        exponential weight instead (weighted likelihood bootstrap [1]_): no object is ever left out,
-        so small clusters do not vanish.
+        exponential weight instead (Newton and Raftery 1994): no object is ever left out, so small
+        clusters do not vanish.
     sample_weight : array of shape (n,), optional
     %(resamples)s
 
@@ -256,11 +249,6 @@ def parameter_intervals(
         ``values``, ``draws``, ``standard_errors`` and ``intervals(confidence)``, dicts keyed by
         parameter (``"means"``; for a column of a ``MixedMixture`` ``"age mean"``), and the
         fitted ``estimator``.
-
-    References
-    ----------
-    .. [1] M. A. Newton and A. E. Raftery, Approximate Bayesian inference with the weighted
-       likelihood bootstrap, JRSS B 56, 1994.
 
     Examples
     --------
@@ -291,10 +279,8 @@ def parameter_intervals(
     calls = [(fixed, data, method, reference, stream) for stream in rng.spawn(n_resamples)]
     found = Jobs(n_jobs, progress, n_resamples)(_refitted, calls)
     # Categories absent from a resample have probability zero there.
-    draws = {
-        name: np.stack([draw.get(name, np.zeros_like(value)) for draw in found])
-        for name, value in values.items()
-    }
+    none = {name: np.zeros_like(value) for name, value in values.items()}
+    draws = {name: np.stack([draw.get(name, none[name]) for draw in found]) for name in values}
     return ParameterUncertainty(values, draws, model)
 
 
@@ -302,11 +288,8 @@ def parameters_of(model: Estimator) -> dict[str, np.ndarray]:
     """Published parameters of a model, by name."""
     published = ["weights_", "means_", "covariances_", "scale_matrices_"]
     published += ["degrees_of_freedom_", "uniquenesses_"]
-    found = {
-        name.removesuffix("_"): np.asarray(getattr(model, name), dtype=np.float64)
-        for name in published
-        if getattr(model, name, None) is not None
-    }
+    values = ((name.removesuffix("_"), getattr(model, name, None)) for name in published)
+    found = {name: np.asarray(value, np.float64) for name, value in values if value is not None}
     for column, parts in getattr(model, "parameters_", {}).items():
         found |= {f"{column} {part}": np.asarray(value) for part, value in parts.items()}
     return found

@@ -62,7 +62,6 @@ def fit_temperature(
     Parameters
     ----------
     memberships : array of shape (n, k)
-        Memberships of objects that were not used to choose anything else.
     reference : labels of shape (n,) or memberships of shape (n, k'), optional
         Known classes of the objects; they need not correspond to the clusters.
     pairs, together : integer array of shape (m, 2) and array of shape (m,), optional
@@ -136,9 +135,8 @@ def calibration_report(
     Parameters
     ----------
     estimators : mapping from names to clusterers of features
-        Clones are fitted to three clusters in the plane, with the number of clusters set to 3.
+        Clones are fitted to three clusters in the plane.
     separations : iterable of float
-        Separation of the clusters, as in ``make_gaussians``.
     n_objects, n_draws : int
         Size and number of the data sets for each separation.
     random_state : None, int or Generator
@@ -275,13 +273,11 @@ def _separate(every: str, split: int | None, agree: str, stability: float | None
     )
 
 
-def _not_separate(
-    k: int, apart: int, agree: str, steady: bool, vague: bool, automatic: bool
-) -> Verdict:
+def _not_separate(k: int, apart: int, agree: str, steady: bool, vague: bool, auto: bool) -> Verdict:
     gaps = "no gap lies between the clusters"
     if apart > 1:
         gaps = f"the data separate {apart} groups, fewer than the {k} clusters"
-    advice = f" Try {apart} clusters." if 1 < apart < k and not automatic else ""
+    advice = f" Try {apart} clusters." if 1 < apart < k and not auto else ""
     if steady:
         text = f"Clusters that shade into each other: {gaps}, but {agree}. Read them as a steady "
         return Verdict("note", f"{text}division of a continuum, not as separate groups.{advice}")
@@ -289,7 +285,8 @@ def _not_separate(
         return Verdict("note", f"Vague memberships, and rightly so: {gaps}.{advice}")
     more = f", and {agree} only" if agree else ""
     if apart > 1:
-        text = f"Too many clusters: {gaps}{more}. Some are parts of one group.{advice}"
+        title = "More clusters than separate groups" if automatic else "Too many clusters"
+        text = f"{title}: {gaps}{more}. Some are parts of one group.{advice}"
     else:
         text = f"No clusters to rely on: {gaps}{more}. The memberships cut a continuum, or noise."
     return Verdict("caution", text)

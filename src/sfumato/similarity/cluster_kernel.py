@@ -55,9 +55,8 @@ def cluster_kernel(
     """Cluster kernel of a similarity: eigenvalues of D^-1/2 K D^-1/2 changed by a transfer
     function, then rescaled to a unit diagonal.
 
-    With L = D^-1/2 K D^-1/2 = V diag(lambda) V', the kernel is Z Z', where Z is V
-    diag(phi(lambda))^1/2 with rows of length one: an operator (n, n) of rank at most
-    ``n_components``.
+    With D^-1/2 K D^-1/2 = V diag(lambda) V', the kernel is Z Z' (Chapelle, Weston and Schoelkopf
+    2002), where Z is V diag(phi(lambda))^1/2 with rows of length one: an operator (n, n).
 
     Parameters
     ----------
@@ -77,10 +76,6 @@ def cluster_kernel(
         Exponent of ``"polynomial"``.
     sample_weight : array of shape (n,), optional
         Weights of the objects: a weight of w counts as w copies.
-
-    References
-    ----------
-    Chapelle, Weston and Schoelkopf (2002). Cluster kernels for semi-supervised learning. NIPS 15.
 
     Examples
     --------

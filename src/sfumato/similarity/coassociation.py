@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from ..array.arrays import namespace
 from ..array.labels import as_labels, check_labelings
-from ..array.types import Array, ArrayLike
+from ..array.types import Array, ArrayLike, Weights
 from ..array.validation import check_weights, reserve
 from ..numerics import label_table as kernel
 
@@ -21,8 +21,8 @@ def coassociation(L: ArrayLike, partition_weight: ArrayLike | None = None) -> Co
     """Co-association of labelings as an operator (n, n) that multiplies in O(n m).
 
     Entry (i, j) is sum_b w_b [h_b(i) = h_b(j)] / sqrt(W_i W_j), where W_i is the weight of the
-    partitions that saw object i. If every partition saw both objects, this is the share of
-    partitions that put them together.
+    partitions that saw object i: the share of partitions that put both together (Fred and Jain
+    2005).
 
     Parameters
     ----------
@@ -31,11 +31,6 @@ def coassociation(L: ArrayLike, partition_weight: ArrayLike | None = None) -> Co
         clustering did not see the object.
     partition_weight : array of shape (m,), optional
         Nonnegative weight of every clustering; by default all are equal.
-
-    References
-    ----------
-    Fred and Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE TPAMI
-    27(6).
 
     Examples
     --------
@@ -146,9 +141,7 @@ class Rows(LinearOperator):
 
 
 class Shares(LinearOperator):
-    """Times together divided by times seen together, for the objects of two tables (0 / 0 is 0),
-    computed in blocks of rows.
-    """
+    """Times together divided by times seen together (0 / 0 is 0), in blocks of rows."""
 
     def __init__(self, left: kernel.Table, right: kernel.Table) -> None:
         super().__init__(np.dtype(np.float64), (left.codes.shape[0], right.codes.shape[0]))
@@ -187,12 +180,10 @@ def _multiply(left: kernel.Table, right: kernel.Table, V: Any) -> np.ndarray:
     return kernel.gather(left, kernel.scatter(right, V, there), here)
 
 
-def check_partition_weight(
-    partition_weight: ArrayLike | None, n_partitions: int
-) -> np.ndarray | None:
+def check_partition_weight(partition_weight: ArrayLike | None, m: int) -> Weights:
     """Checked weights, one per partition: nonnegative, finite, not all zero."""
     named: Any = {"name": "partition_weight", "of": "partitions"}
-    return check_weights(partition_weight, range(n_partitions), **named)
+    return check_weights(partition_weight, range(m), **named)
 
 
 def _representatives(codes: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -119,7 +119,7 @@ def doubly_stochastic(
     max_iter: int = 500,
     sample_weight: ArrayLike | None = None,
 ) -> Any:
-    """Nearest doubly stochastic similarity to W (rows and columns sum to one).
+    """Nearest doubly stochastic similarity to W, whose rows sum to one (Zass and Shashua 2006).
 
     Parameters
     ----------
@@ -137,10 +137,6 @@ def doubly_stochastic(
     sample_weight : array of shape (n,), optional
         Weights of the objects (not for ``"l1"``): an object of weight w counts as w copies, so that
         sum_j w_j F_ij = 1.
-
-    References
-    ----------
-    Zass and Shashua (2006). Doubly stochastic normalization for spectral clustering. NIPS 19.
 
     Examples
     --------
@@ -175,9 +171,7 @@ def _tolerance(W: Similarity) -> float:
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # divergence raises an error below
 def _scale(W: Similarity, tol: float, max_iter: int, weights: Weights) -> DoublyStochastic:
-    """Fixed-point steps while they contract, Newton steps if they stall. With weights v, the
-    solution is x = z / v with z_i (W z)_i = v_i.
-    """
+    """Scaling x = z / v with z_i (W z)_i = v_i; Newton steps where fixed-point steps stall."""
     degree = degrees(W, weights)
     xp = namespace(degree)
     v = 1.0 if weights is None else xp.asarray(weights, dtype=degree.dtype)

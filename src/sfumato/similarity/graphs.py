@@ -269,8 +269,7 @@ def finder_of(known: Any, queries: Any, metric: str) -> Finder:
                 f"X has no measured value in {empty.size} row{'s' * (empty.size > 1)} (first: row "
                 f"{empty[0]}): drop {'them' if empty.size > 1 else 'it'}"
             )
-    # SciPy's tree needs a sixth of the time of scikit-learn's search for 150 x 4, half for 1000 x
-    # 8, three quarters for 20 000 x 2 and the same for 3000 x 14 (normal clusters).
+    # SciPy's tree is up to six times as fast as scikit-learn's search, and not slower.
     few_features = isinstance(known, np.ndarray) and known.shape[1] <= 12
     if metric == "euclidean" and not missing and few_features:
         return Tree(known, jobs)
@@ -284,9 +283,7 @@ def finder_of(known: Any, queries: Any, metric: str) -> Finder:
 def reach(
     finder: Finder, queries: Any, n_neighbors: float, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and indices (n, q) of neighbours of ``queries`` (by default of the known objects)
-    whose weights add up to ``n_neighbors``.
-    """
+    """Distances and indices (n, q) of neighbours whose weights add up to ``n_neighbors``."""
     n = weights.size
     q = min(int(n_neighbors), n)
     rows = finder._fit_X if queries is None else queries
@@ -325,9 +322,7 @@ def _graph(weight: np.ndarray, index: np.ndarray, m: int) -> sp.csr_array:
 
 
 def links(finder: Finder, X: Array, n_neighbors: int, weights: np.ndarray) -> sp.csr_array:
-    """Half a link to each neighbour, and half from each known object that has x as a neighbour,
-    among five times as many neighbours (at least 64).
-    """
+    """Half a link to each neighbour, and half from each known object that has x as one."""
     n_neighbors = min(n_neighbors, int(np.ceil(weights.sum())))
     farthest = _distance_at(*reach(finder, None, n_neighbors, weights), n_neighbors, weights)
     distance, index = reach(finder, X, max(5 * n_neighbors, 64), weights)

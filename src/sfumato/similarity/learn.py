@@ -48,11 +48,9 @@ def learn_scales(
 ) -> np.ndarray:
     """Scales (p,) of the features with which spectral clustering best finds known partitions.
 
-    Minimises the spectral cost J of the partitions under the similarity exp(-1/2 sum_f s_f^2 (x_f -
-    y_f)^2), summed over the data sets, plus ``penalty`` times the squared scales. Descents by the
-    exact gradient start from equal scales and from scales with which neighbours share their
-    cluster. Features that do not help end with a scale near zero. Use the scales as ``gaussian(X *
-    scales, bandwidth=1.0)`` on data of the same kind.
+    Minimises the spectral cost J of the partitions under the Gaussian similarity, summed over the
+    data sets, plus ``penalty`` times the squared scales. Features that do not help end with a scale
+    near zero. Use the scales as ``gaussian(X * scales, bandwidth=1.0)`` on data of the same kind.
 
     Parameters
     ----------
@@ -101,8 +99,7 @@ def spectral_cost_gradient(W: Similarity, labels: ArrayLike) -> tuple[float, np.
     """Spectral cost of a known partition, and its derivative with respect to each similarity.
 
     With the chain rule dJ/dt = sum_ij G_ij dW_ij/dt, any similarity that depends smoothly on
-    parameters t can be learnt from labelled objects: scales of features, a linear map, or weights
-    of several similarities or partitions.
+    parameters t can be learnt from labelled objects.
 
     Parameters
     ----------
@@ -115,9 +112,8 @@ def spectral_cost_gradient(W: Similarity, labels: ArrayLike) -> tuple[float, np.
     Returns
     -------
     cost : float
-        J = 1/2 |E E' - Pi|^2, with the leading eigenvectors E of the normalised similarity and the
-        projection Pi on the clusters: 0 if spectral clustering finds exactly this partition, at
-        most the number of clusters minus one.
+        J = 1/2 |E E' - Pi|^2: 0 if spectral clustering finds exactly this partition, at most the
+        number of clusters minus one.
     %(similarity_gradient)s
         0 for pairs with an unlabelled object.
 
@@ -215,11 +211,8 @@ def _data_sets(X: Any, labels: Any) -> list[tuple[np.ndarray, np.ndarray]]:
         if not 1 < classes.size < len(codes):
             raise ValueError(f"labels must name 2 to {len(codes) - 1} clusters, got {classes.size}")
         sets.append((features, codes))
-    if len({features.shape[1] for features, _ in sets}) > 1:
-        raise ValueError(
-            "data sets must have the same features, got "
-            f"{[features.shape[1] for features, _ in sets]}"
-        )
+    if len(widths := {features.shape[1] for features, _ in sets}) > 1:
+        raise ValueError(f"the data sets must have the same features, got {sorted(widths)}")
     return sets
 
 
@@ -335,9 +328,7 @@ Cost = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]]
 def _embedded(
     W: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], np.ndarray]]:
-    """Degrees, the leading eigenvectors E (n, k) of A = D^-1/2 W D^-1/2, and a function that turns
-    dJ/dP for the projection P = E E' into dJ/dW.
-    """
+    """Degrees, the k leading eigenvectors E (n, k), and the chain rule from dJ/d(EE') to W."""
     degree = W.sum(axis=1)
     s = degree**-0.5
     A = s[:, None] * W * s

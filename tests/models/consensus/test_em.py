@@ -44,7 +44,7 @@ def test_posteriors_are_the_softmax_within_each_mixture(monkeypatch, array_api, 
     rng = np.random.default_rng(0)
     rows = [rng.normal(scale=30.0, size=(size, 6)) for size in (1, 4, 7)]
     Y = rng.normal(scale=20.0, size=(30, 2)).astype(dtype)
-    found = em.join(rows, 2).posteriors(Y)
+    found = em.join(rows).posteriors(Y)
     Z = distances.features(np.ascontiguousarray(Y.T), "full")
     expected = np.concatenate([softmax(each.astype(dtype) @ Z, axis=0) for each in rows])
     np.testing.assert_allclose(found, expected, atol=1e-13 if dtype == np.float64 else 1e-3)

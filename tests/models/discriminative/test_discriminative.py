@@ -335,7 +335,7 @@ def test_odd_data_are_survived():
         ({"size_penalty": -1.0}, "size_penalty must lie"),
         ({"algorithm": "sgd"}, "algorithm must be one of"),
         ({"learning_rate": 0.0}, "learning_rate must lie"),
-        ({"n_clusters": 91}, "n_clusters=91 is more"),
+        ({"n_clusters": 91}, "n_clusters=91 exceeds"),
     ],
 )
 def test_errors_name_the_parameter(parameters, message):

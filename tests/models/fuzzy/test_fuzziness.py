@@ -1,6 +1,7 @@
 """The fuzzifier chosen from the data."""
 
 import warnings
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -166,7 +167,7 @@ def test_equal_objects_and_other_words():
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_start_that_joins_two_clusters_does_not_count_beside_a_better_one(monkeypatch, order):
-    runs = iter([LABELS, np.where(LABELS == 3, 2, LABELS)][::order])
+    runs = cycle([LABELS, np.where(LABELS == 3, 2, LABELS)][::order])
     monkeypatch.setattr(fuzziness.seeding, "kmeans_plus_plus", lambda *_, **__: None)
     monkeypatch.setattr(fuzziness.seeding, "lloyd", lambda *_: next(runs))
     found = fuzziness._residuals(X, np.ones(len(X)), 4, np.inf)

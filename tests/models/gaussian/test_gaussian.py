@@ -496,7 +496,7 @@ def test_holes_in_a_later_batch_are_refused_by_name():
     model = GaussianMixture(2, random_state=0, n_init=1).partial_fit(X)
     holes = X.copy()
     holes[0, 0] = np.nan
-    with pytest.raises(ValueError, match="first batch had none"):
+    with pytest.raises(ValueError, match="begin with a batch that has some"):
         model.partial_fit(holes)
     assert np.isfinite(
         GaussianMixture(2, random_state=0, n_init=1).partial_fit(holes).partial_fit(X).memberships_

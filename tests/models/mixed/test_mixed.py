@@ -192,7 +192,7 @@ def test_structureless_tables_get_a_warning():
 @pytest.mark.parametrize(
     ("table", "columns", "message"),
     [
-        ({"a": [1.0, -2.0]}, {"a": "log-normal"}, "'a' must be positive to be log-normal, got -2"),
+        ({"a": [1.0, -2.0]}, {"a": "log-normal"}, "'a' must be positive, got -2"),
         ({"a": [1.0, 2.5]}, {"a": "counts"}, "'a' must hold counts .* got 2.5"),
         ({"a": ["x", "y"]}, {"a": "normal"}, "'a' holds .* cannot be 'normal'"),
         ({"a": ["x", "y", "z"]}, {"a": "binary"}, "'a' has 3 levels"),

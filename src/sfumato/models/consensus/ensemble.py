@@ -265,7 +265,7 @@ class ClusteringEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
 
 class Member(NamedTuple):
-    """Rule that labels new objects: centers, an estimator, or (neither) the nearest object."""
+    """Rule that labels new objects: centers or an estimator, else the nearest object."""
 
     n_clusters: int = 1
     centers: np.ndarray | None = None

@@ -365,7 +365,7 @@ class FeatureEvidence:
 
     @cached_property
     def _cells(self) -> ClusteringEnsemble | None:
-        """Cells of complete objects with evenly spread neighbours; None if most are not."""
+        """Cells of complete objects with evenly spread neighbours; None if fewer than half are."""
         Y, missing = self.axes.seen(self.points)
         order = by_radius(Y)
         if missing is not None:

@@ -162,7 +162,6 @@ class Mixtures(NamedTuple):
 
     rows: np.ndarray
     offsets: np.ndarray
-    n_axes: int
 
     def posteriors(self, Y: Any, missing: Missing | None = None) -> Any:
         """Posteriors (K, n) of all components for ``Y`` (n, d); ``missing`` are missing values."""
@@ -226,10 +225,9 @@ class Seen(NamedTuple):
         return float(self.Z.shape[1]) if self.mass is None else float(self.mass.sum())
 
 
-def join(mixtures: list[np.ndarray], n_axes: int) -> Mixtures:
+def join(mixtures: list[np.ndarray]) -> Mixtures:
     """Several mixtures, each given by coefficients (K_b, q), in one record."""
-    offsets = np.cumsum([0, *(len(rows) for rows in mixtures)])
-    return Mixtures(np.concatenate(mixtures), offsets, n_axes)
+    return Mixtures(np.concatenate(mixtures), np.cumsum([0, *map(len, mixtures)]))
 
 
 def fit_mixture(seen: Seen, R: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
@@ -483,7 +481,7 @@ class MixtureEnsemble(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _keep(self, mixtures: list[np.ndarray], axes: Axes) -> None:
         """Publish mixtures, each given by coefficients (k, q)."""
         self.axes_ = axes
-        self.members_ = join(mixtures, axes.projection.shape[1])
+        self.members_ = join(mixtures)
 
     def _sound(self, results: list[Any]) -> list[Any]:
         """The members that could be fitted; the others are recorded in ``failures_``."""

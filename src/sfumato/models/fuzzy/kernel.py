@@ -60,7 +60,7 @@ class Tuning(NamedTuple):
     classical: float = 2.0  # the usual value, and the largest one that is chosen
     sample: int = 2000  # number of objects to look at, as in the structure test
     most_clusters: int = 100  # largest number of clusters for k-means
-    n_starts: int = 2  # a start that joins two clusters gives too large a value
+    n_starts: int = 3  # a start that joins two clusters gives too large a value
     n_steps: int = 10
     screened: int = 5  # steps with links after which only the best start continues
     # Relative difference of the memberships from two centers below which they count as one. For one
