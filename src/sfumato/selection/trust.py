@@ -285,7 +285,7 @@ def _not_separate(k: int, apart: int, agree: str, steady: bool, vague: bool, aut
         return Verdict("note", f"Vague memberships, and rightly so: {gaps}.{advice}")
     more = f", and {agree} only" if agree else ""
     if apart > 1:
-        title = "More clusters than separate groups" if automatic else "Too many clusters"
+        title = "More clusters than separate groups" if auto else "Too many clusters"
         text = f"{title}: {gaps}{more}. Some are parts of one group.{advice}"
     else:
         text = f"No clusters to rely on: {gaps}{more}. The memberships cut a continuum, or noise."
