@@ -362,7 +362,8 @@ class GaussianMixture(AutomaticMixture, Mixture):
         """Posterior probabilities of new objects; missing values (NaN) are integrated out, and so
         is ``measurement_error`` (n_new, p) or (n_new, p, p), as in ``fit``.
 
-        %(new_objects)s"""
+        %(new_objects)s
+        """
         self._check_fitted()
         checked = self._read(X, reset=False)
         U = self._posterior(checked, 0, measurement_error)

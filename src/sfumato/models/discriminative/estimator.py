@@ -26,7 +26,7 @@ __all__ = ["DiscriminativeClustering"]
 
 
 class DiscriminativeClustering(Clusterer):
-    """Clusters of features that are most informative about a class.
+    """Clusters of objects that are most informative about a class.
 
     Not a classifier: there may be more clusters than classes, or fewer. Each cluster is a Voronoi
     cell around a prototype. Prototypes are placed so that the class distributions of the cells

@@ -252,7 +252,7 @@ IDENTIFIED = 0.75
 class PairwiseProbabilisticClustering(
     AutomaticSimilarity, CooccurrenceIntervals, SimilarityClusterer
 ):
-    """Memberships U with W ~ scale * U U'.
+    """Memberships U straight from a similarity, W ~ scale * U U'.
 
     The similarity of two objects is taken as proportional to the probability that they belong
     together.
