@@ -191,15 +191,14 @@ class Rows:
         array in host memory, the same ones in whatever order they come.
         """
         weights = self.columns[0]
-        order = sorted_rows(self.X) if is_numpy(self.X) else slice(None)
+        order = sorted_rows(self.X) if is_numpy(self.X) else np.arange(self.shape[0])
         where = (np.arange(size) + rng.random(size)) / size
         if weights is None:
             indices = (where * self.shape[0]).astype(np.int64)
         else:
             cumulative = np.cumsum(to_numpy(weights)[order])
             indices = np.searchsorted(cumulative, where * cumulative[-1], side="right")
-        indices = np.minimum(indices, self.shape[0] - 1)
-        indices = indices if isinstance(order, slice) else order[indices]
+        indices = order[np.minimum(indices, self.shape[0] - 1)]
         others = (None if column is None else column[indices] for column in self.columns[1:])
         few = Rows(self.X[indices], None, *others, n_jobs=self.n_jobs, view=self.view)
         return few.kept() if self.is_kept else few

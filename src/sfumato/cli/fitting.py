@@ -80,13 +80,10 @@ def _read(request: Request, terminal: Terminal) -> tuple[Request, Table]:
         unweighted = make(model, None, **request.model_settings).unit_free
         if unweighted and model not in _OF_CODES and request.columns is None:
             drop = [column.name for column in table.used if column.coded]
-        if drop and len(drop) < len(table.used):
+        drop = drop if len(drop) < len(table.used) else []
+        if drop:
             request = replace(request, drop=[*(request.drop or []), *drop])
             table = read(request.data, request.roles, advance)
-        else:
-            drop = []
-    for note in table.notes:
-        terminal.remark(note)
     if drop:
         named = ", ".join(f"'{plain(name, 30)}'" for name in drop[:6])
         more = f" and {len(drop) - 6} more" if len(drop) > 6 else ""
@@ -94,8 +91,9 @@ def _read(request: Request, terminal: Terminal) -> tuple[Request, Table]:
             f"left out, as codes among measurements: {named}{more}; --class-column compares the "
             "clusters with one, --columns uses them as numbers, and --model mixed-mixture as codes"
         )
-        terminal.remark(text)
         table = table._replace(notes=(*table.notes, text))
+    for note in table.notes:
+        terminal.remark(note)
     return replace(request, model=model), table
 
 
