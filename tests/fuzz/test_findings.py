@@ -369,8 +369,10 @@ def test_axes_of_sparse_features_wider_than_long():
 
 def test_a_cluster_kernel_of_huge_similarities_and_weights():
     K = 1e140 * (np.kron(np.eye(2), np.ones((3, 3))) + 0.1)
-    kernel = cluster_kernel(K, 2, sample_weight=np.full(6, 1e250))
+    kernel = cluster_kernel(K, 2, sample_weight=np.full(6, 1e90))
     np.testing.assert_allclose(kernel.toarray(), np.kron(np.eye(2), np.ones((3, 3))), atol=1e-12)
+    with pytest.raises(ValueError, match="sample_weight is too large.*divide it by"):
+        cluster_kernel(K, 2, sample_weight=np.full(6, 1e250))
 
 
 def test_new_rows_as_an_operator_beside_small_similarities():

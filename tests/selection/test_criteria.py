@@ -26,7 +26,7 @@ def test_eigengap_is_relative_and_needs_two_values():
     assert np.isnan(gaps[0])
     np.testing.assert_allclose(gaps[1:], [1.0, 1 / 3])
     np.testing.assert_allclose(criteria.penalized_eigengap(gaps[1:], [0.05, 0.3]), [0.5, 0.0])
-    with pytest.raises(ValueError, match="at least two"):
+    with pytest.raises(ValueError, match="two numbers or more"):
         criteria.eigengap([1.0])
 
 

@@ -147,9 +147,7 @@ class DirichletMultinomial(_CountsPair):
 
     def __post_init__(self) -> None:
         if np.ndim(self.concentration) == 0:
-            raise ValueError(
-                f"concentration needs an entry per category, got {self.concentration!r}"
-            )
+            raise ValueError(f"concentration needs an entry per category: {self.concentration!r}")
         super().__post_init__()
 
     @property

@@ -360,9 +360,7 @@ class SimilarityClusterer(Clusterer):
         if self._is("cluster-kernel", *NAMED):
             return NAMED.get(self.similarity, knn)
         names = ", ".join(map(repr, ("precomputed", "distance", "cluster-kernel", *NAMED)))
-        raise ValueError(
-            f"similarity must be a function or one of {names}, got {self.similarity!r}"
-        )
+        raise ValueError(f"similarity must be a function or one of {names}: {self.similarity!r}")
 
     @property
     def _missing(self) -> bool:
