@@ -66,7 +66,7 @@ def step_of(X: np.ndarray) -> Callable[[int], Any]:
     """Ours: so many plain steps from one start."""
     model = FuzzyCMeans(K, fuzzifier=2.0, random_state=0)
     model._check_parameters()
-    rows = model._placed(X, None, Known())
+    rows = model._in_coordinates(X, None, Known())
     return steps(model._step(rows), model._start(rows, np.random.default_rng(0)))
 
 
@@ -171,7 +171,7 @@ def _acceleration() -> Line:
     X = rng.normal(size=(K, 4))[rng.integers(K, size=10_000)] * 2.0 + rng.normal(size=(10_000, 4))
     model = FuzzyCMeans(K, fuzzifier=2.0, random_state=0, max_iter=5000)
     model._check_parameters()
-    rows = model._placed(X, None, Known())
+    rows = model._in_coordinates(X, None, Known())
     state = model._start(rows, np.random.default_rng(0))
     fast = model._run(rows, state, float(len(X)))
     plain = loop.iterate(model._step(rows), state, max_iter=5000, tol=model.tol)

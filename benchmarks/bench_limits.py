@@ -55,7 +55,7 @@ def fuzzy(n: int = 200_000, d: int = 16, k: int = 10) -> Line:
     X = data(n, d, k)
     model = FuzzyCMeans(k, fuzzifier=2.0, random_state=0)
     model._check_parameters()
-    rows = model._placed(X, None, Known())
+    rows = model._in_coordinates(X, None, Known())
     return line(
         f"fuzzy c-means, n = {n}, d = {d}, k = {k}",
         _steps(model._step(rows), model._start(rows, np.random.default_rng(0))),
