@@ -191,7 +191,7 @@ class Rows:
         array in host memory, the same ones in whatever order they come.
         """
         weights = self.columns[0]
-        order = sorted_rows(self.X) if is_numpy(self.X) else np.arange(self.shape[0])
+        order = sorted_rows(self.X) if isinstance(self.X, np.ndarray) else np.arange(self.shape[0])
         where = (np.arange(size) + rng.random(size)) / size
         if weights is None:
             indices = (where * self.shape[0]).astype(np.int64)

@@ -269,9 +269,8 @@ def reproduce(
     from .. import papers
 
     if name not in (*papers.EXPERIMENTS, "all"):
-        raise InputError(
-            f"EXPERIMENT must be all or of {', '.join(papers.EXPERIMENTS)}, got '{plain(name, 80)}'"
-        )
+        known = ", ".join(papers.EXPERIMENTS)
+        raise InputError(f"EXPERIMENT must be one of {known} or all, got '{plain(name, 80)}'")
     if data is not None and not data.is_dir():
         raise InputError(f"--data: {plain(data, 200)} is not a folder")
     os.environ.setdefault("MPLBACKEND", "Agg")
