@@ -191,14 +191,16 @@ class Rows:
         array in host memory, the same ones in whatever order they come.
         """
         weights = self.columns[0]
-        order = sorted_rows(self.X) if isinstance(self.X, np.ndarray) else np.arange(self.shape[0])
+        order = sorted_rows(self.X) if isinstance(self.X, np.ndarray) else None
         where = (np.arange(size) + rng.random(size)) / size
         if weights is None:
             indices = (where * self.shape[0]).astype(np.int64)
         else:
-            cumulative = np.cumsum(to_numpy(weights)[order])
+            own = to_numpy(weights)
+            cumulative = np.cumsum(own if order is None else own[order])
             indices = np.searchsorted(cumulative, where * cumulative[-1], side="right")
-        indices = order[np.minimum(indices, self.shape[0] - 1)]
+        indices = np.minimum(indices, self.shape[0] - 1)
+        indices = indices if order is None else order[indices]
         others = (None if column is None else column[indices] for column in self.columns[1:])
         few = Rows(self.X[indices], None, *others, n_jobs=self.n_jobs, view=self.view)
         return few.kept() if self.is_kept else few
