@@ -110,7 +110,8 @@ def test_the_fuzzifier_of_many_features_is_that_of_an_array(client, n):
     model = FuzzyCMeans(3, n_init=1, max_iter=20, tol=1e-3, random_state=0)
     there = model.fit(da.from_array(X, chunks=(400, 8))).fuzzifier_
     assert 8 / 6 < there < 1.7
-    assert there == pytest.approx(model.fit(X).fuzzifier_, rel=1e-9)
+    # Of more than 2000 objects a sample is looked at, on workers by place, here by content.
+    assert there == pytest.approx(model.fit(X).fuzzifier_, rel=1e-9 if n <= 2000 else 0.02)
 
 
 @pytest.mark.parametrize("place", [0, 1, 3])
