@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 
-from sfumato import GaussianMixture
+from sfumato import EvidenceAccumulation, GaussianMixture
 from sfumato.engine.structure import Structure
 from sfumato.selection import verdict
 
@@ -53,6 +54,16 @@ def test_a_model_knows_what_is_needed(rng):
     X = np.vstack([rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 12])
     model = GaussianMixture(n_init=1, random_state=0).fit(X)
     assert verdict(model).text == "Clear clusters: the data separate both."
+
+
+def test_labelings_that_agree_do_not_show_gaps_between_objects(rng):
+    X = rng.random((200, 2))  # noise, which k-means cuts in similar places
+    L = np.column_stack([KMeans(k, n_init=1, random_state=0).fit(X).labels_ for k in (4, 4, 8)])
+    model = EvidenceAccumulation(4, ensemble="precomputed", random_state=0).fit(L)
+    for agreed in (None, 0.95, 0.7):
+        found = verdict(model, structure=APART, stability=agreed)
+        assert "the labelings separate all 4" in found.text
+        assert found.kind != "good"
 
 
 def test_failed_fits_do_not_speak_for_one_cluster(rng):

@@ -217,7 +217,7 @@ class Leveled:
             gone = "" if hasattr(self, "_fitted_to_") else gone
             raise ValueError(
                 f"n_clusters must be between {1 + self._has_noise()} and {largest}, the levels of "
-                f"this model, got {n_clusters}: fit with more clusters" + gone
+                f"this model, got {n_clusters}: fit with that number" + gone
             )
         fine = found.memberships(U, finer(found))
         return regroup(fine, self._parts(found)[largest - n_clusters])

@@ -218,8 +218,9 @@ def verdict(
     >>> verdict(GaussianMixture(3, random_state=0).fit(X), stability=1.0).text
     'Clear clusters: the data separate all 3, and fits to resamples agree to 1.00.'
     """
-    failed, noise = "", noise_cluster
+    failed, noise, labelings = "", noise_cluster, False
     if hasattr(clustering, "memberships_"):
+        labelings = isinstance(getattr(clustering, "ensemble", None), str)
         failed = _failed(getattr(clustering, "selection_", None))
         structure = getattr(clustering, "structure_", None) if structure is None else structure
         automatic = automatic or getattr(clustering, "n_clusters", None) == "auto"
@@ -245,7 +246,8 @@ def verdict(
             return Verdict("good", f"Stable clusters: {agree}.")
         return Verdict("caution", f"Unstable clusters: {agree} only (1 is the same, 0 is chance).")
     if structure.supported:
-        return _separate("both" if k == 2 else f"all {k}", structure.split, agree, stability)
+        every = "both" if k == 2 else f"all {k}"
+        return _separate(every, structure.split, agree, stability, labelings)
     vague = float(np.asarray(U).max(axis=1).mean()) < CONFIDENT
     return _not_separate(k, int(structure.n_apart), agree, steady, vague, automatic)
 
@@ -256,21 +258,27 @@ def _failed(choice: Choice | None) -> str:
     return reasons[0] if reasons and all(reasons) else ""
 
 
-def _separate(every: str, split: int | None, agree: str, stability: float | None) -> Verdict:
+def _separate(
+    every: str, split: int | None, agree: str, stability: float | None, labelings: bool
+) -> Verdict:
+    found = f"the {'labelings' if labelings else 'data'} separate {every}"
     if stability is not None and stability < TUNING.strong:
         what, advice = "whose borders move", "Look at uncertain objects before acting on labels."
         if stability < TUNING.weak:
             what, advice = "of this sample", "Another sample may well show other clusters."
-        text = f"Separate clusters {what}: the data separate {every}, but {agree} only. {advice}"
+        text = f"Separate clusters {what}: {found}, but {agree} only. {advice}"
         return Verdict("caution", text)
-    more = f", and {agree}" if agree else ""
-    if split is None:
-        return Verdict("good", f"Clear clusters: the data separate {every}{more}.")
-    return Verdict(
-        "note",
-        f"Too few clusters: the data separate {every}{more}, but cluster {split} falls into "
-        "pieces with an empty region between them. Try more clusters.",
-    )
+    found += f", and {agree}" if agree else ""
+    if split is not None:
+        return Verdict(
+            "note",
+            f"Too few clusters: {found}, but cluster {split} falls into pieces with an empty "
+            "region between them. Try more clusters.",
+        )
+    if labelings:  # clusterings of one kind may share cuts through a cloud without any gap
+        text = f"Shared clusters: {found}. Only features can tell whether there are gaps as well."
+        return Verdict("note", text)
+    return Verdict("good", f"Clear clusters: {found}.")
 
 
 def _not_separate(k: int, apart: int, agree: str, steady: bool, vague: bool, auto: bool) -> Verdict:

@@ -136,7 +136,12 @@ def accumulate(
         C = coassociation(X, partition_weight)
         C = Coassociation(decided(C.table), C.categories)
         _check_feature_names(model, X, reset=True)
-        model.n_features_in_ = C.table.codes.shape[1]
+        n, model.n_features_in_ = C.table.codes.shape
+        if model.n_features_in_ > 20 * n:
+            warn(
+                f"{model.n_features_in_} labelings of {n} objects: labelings are columns, objects "
+                "rows; if it is the other way round, transpose them (np.column_stack)"
+            )
         weights = object_weights(sample_weight, C)
         # Copies are one object, so that weights and copies give the same result, unless that leaves
         # hardly more objects than clusters.
