@@ -350,7 +350,9 @@ table.
 
 - **weights**: `fit(X, sample_weight=w)`; a weight of w is w copies, 0 is absence
 - **missing**: missing values (NaN) among the features
-- **links**: `must_link` and `cannot_link`, pairs of row numbers (from 0) that belong together or apart, such as `fit(X, must_link=[[0, 150]])`; a third number is the weight of a soft link. Links hold for the fitted objects, not in `predict_proba`
+- **links**: `must_link` and `cannot_link`, pairs of row numbers (from 0) that belong together or
+  apart, such as `must_link=[[0, 150]]`; a third number is the weight of a soft link. They hold for
+  the fitted objects, not in `predict_proba`
 - **labels**: `y` with the labels of some objects, -1 for the others
 - **sparse**: sparse features
 - **given**: a similarity (`similarity="precomputed"`) or labelings (`ensemble="precomputed"`) in

@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[1] / ".ci" / "figures.py"
 LIMITS = {
-    "lines of Python": 37_409,
+    "lines of Python": 37_423,
     "files of Python": 142,
     "lines of Cython": 4_988,
     "constants": 131,

@@ -18,7 +18,10 @@ from sfumato.metrics import adjusted_rand_index
 
 def test_numbers_double_up_to_the_cap_while_the_best_is_the_largest():
     assert first_sizes(np.arange(200.0)[:, None]) == list(range(1, 10))
-    assert first_sizes(np.arange(4.0)[:, None]) == [1, 2, 3, 4]
+    assert first_sizes(np.arange(12.0)[:, None]) == [1, 2, 3, 4]  # three objects in each
+    assert first_sizes(np.arange(4.0)[:, None]) == [1]
+    few = np.array([0.5, 3.5, 0.0, 2.0])  # of four objects as of six copies
+    assert first_sizes(np.arange(4.0)[:, None], weights=few) == [1, 2]
     assert first_sizes(np.arange(200.0)[:, None] % 3) == [1, 2, 3]
     assert more_sizes(3, range(1, 4), 200) == []
     assert more_sizes(8, range(1, 10), 200) == []

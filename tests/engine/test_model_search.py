@@ -87,3 +87,16 @@ def test_criteria_are_their_formulas(weighted):
     assert model.bic(X, **given) == pytest.approx(bic, rel=1e-10)
     sure = weights @ np.log(model.predict_proba(X).max(axis=1))
     assert model.icl(X, **given) == pytest.approx(bic - 2 * sure, rel=1e-10)
+
+
+@pytest.mark.parametrize("n", [2, 5, 8])
+def test_few_objects_do_not_have_a_cluster_each(n):
+    for seed in range(3):
+        X = np.random.default_rng(seed).normal(size=(n, 2))
+        assert GaussianMixture(random_state=seed).fit(X).n_clusters_ <= max(1, n // 3)
+
+
+def test_rows_without_weight_are_no_objects_for_clusters():
+    X, w = np.random.default_rng(0).normal(size=(30, 2)), (np.arange(30) < 5).astype(float)
+    with pytest.raises(ValueError, match="n_clusters"):
+        GaussianMixture(6, random_state=0).fit(X, sample_weight=w)

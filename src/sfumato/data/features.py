@@ -46,6 +46,8 @@ def check_features(
         return _check_foreign(estimator, X, reset)
     if not _is_plain(estimator, X, reset):
         X = _validated(estimator, X, reset, missing, sparse)
+    if sp.issparse(X) and np.isnan(X.data).any():
+        raise ValueError("X is sparse and contains NaN: give a dense array, X.toarray()")
     refuse_overflow(X, "X")
     if reset and missing and isinstance(X, np.ndarray):
         refuse_empty_columns(X, getattr(estimator, "feature_names_in_", None))
@@ -80,7 +82,7 @@ def _validated(estimator: Estimator, X: Any, reset: bool, missing: bool, sparse:
             reset=reset,
             accept_sparse="csr" if sparse else False,
             dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan" if missing else True,
+            ensure_all_finite="allow-nan" if missing or sp.issparse(X) else True,
             ensure_min_samples=1,
         )
 
@@ -119,10 +121,7 @@ def _explained(estimator: Estimator) -> Iterator[None]:
 
 def check_observed(estimator: Estimator, X: Any, *, reset: bool) -> Any:
     """Features (n, p) that may have missing values if they are a dense NumPy array."""
-    X = check_features(estimator, X, reset=reset, missing=reader(X) is None)
-    if sp.issparse(X) and np.isnan(X.data).any():
-        raise ValueError("X is sparse and contains NaN: give a dense array, X.toarray()")
-    return X
+    return check_features(estimator, X, reset=reset, missing=reader(X) is None)
 
 
 def refuse_empty_columns(X: Any, names: Sequence[Any] | None = None) -> None:

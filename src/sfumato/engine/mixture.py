@@ -38,7 +38,7 @@ from .structure import FEWEST, LARGEST, assess, count_distinct
 
 MOST = 9  # clusters that "auto" of the mixtures tries at first, as in R's mclust
 GROWTH = 4  # factor by which searches may extend the range while the best is its largest
-OBJECTS = 3  # smallest mean number of objects per cluster when the range is extended
+OBJECTS = 3  # smallest mean number of objects per cluster that "auto" tries
 
 
 class Mixture(Constrained):
@@ -80,7 +80,8 @@ class Mixture(Constrained):
         check_number(self.max_clusters, "max_clusters", low=2, integer=True)
 
     def _sizes(self, X: Array, weights: Weights) -> list[int]:
-        sizes, n_objects = check_numbers(self.n_clusters, "n_clusters"), X.shape[0]
+        sizes = check_numbers(self.n_clusters, "n_clusters")
+        n_objects = X.shape[0] if weights is None else int(np.count_nonzero(weights))
         if sizes is None:
             return first_sizes(X, self.max_clusters, weights)
         check_n_clusters(min(sizes), n_objects)
@@ -368,12 +369,14 @@ def _as(U: Array, dtype: Any) -> Any:
 
 
 def first_sizes(X: Any, max_clusters: int = MOST, weights: Weights = None) -> list[int]:
-    """Numbers of clusters to try first, at most that of different objects."""
+    """Numbers of clusters to try first, at most that of different objects, and few enough for
+    ``OBJECTS`` objects in each."""
     n_objects = X.shape[0]
+    total = n_objects if weights is None else max(np.count_nonzero(weights), weights.sum())
     n_distinct = count_distinct(X, min(max_clusters, n_objects))
     if n_distinct == 1 < n_objects:
         warn(f"all {n_objects} objects are equal: one cluster is the answer")
-    sizes = list(range(1, min(max_clusters, n_distinct) + 1))
+    sizes = list(range(1, min(max_clusters, n_distinct, max(1, int(total) // OBJECTS)) + 1))
     cap = min(GROWTH * max_clusters, n_objects // OBJECTS)
     apart = groups_apart(X, weights, cap) if len(sizes) == max_clusters < cap else 1
     return sizes + [k for k in range(apart - 1, apart + 2) if max_clusters < k <= cap]

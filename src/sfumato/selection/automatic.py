@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.utils.validation import _check_feature_names
 
 from ..array.arrays import is_numpy, reader
 from ..array.types import ArrayLike
-from ..array.validation import check_number, check_numbers
+from ..array.validation import check_number, check_numbers, refuse_mask
 from ..array.warn import one_warning, warn
 from ..data.constraints import Known
 from ..engine.linked import publish_kept
@@ -72,11 +73,13 @@ class AutomaticClusters:
             model = clone(self).set_params(n_clusters=max(choice.n_clusters, known.fewest_clusters))
             fitted = model.fit(X, y, sample_weight=sample_weight, **links)
         self._take_over(fitted)
+        _check_feature_names(self, X, reset=True)
         self.selection_ = choice._replace(estimator=None)
         return self
 
     def _candidates(self, X: Any) -> list[int] | None:
         """The candidate numbers, ascending, or None for "auto"; unsuitable data are refused."""
+        refuse_mask(X, "X")
         numbers = check_numbers(self.n_clusters, "n_clusters")
         if numbers is None:
             check_number(self.max_clusters, "max_clusters", low=2, integer=True)

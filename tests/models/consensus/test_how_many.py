@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
@@ -13,6 +14,7 @@ from sfumato.memberships import entropy, one_hot
 from sfumato.models.consensus import mixtures as em
 from sfumato.models.consensus import soft
 from sfumato.selection.criteria import mean_agreement
+from tolerances import stopped
 
 
 def test_few_groups_in_many_features_are_found():
@@ -120,3 +122,18 @@ def test_what_a_family_of_mixtures_fails_with_reaches_the_user(monkeypatch):
     monkeypatch.setattr(em, "fit_all", full)
     with pytest.raises(MemoryError, match="no room"):
         EvidenceAccumulation(2, random_state=0).fit(np.random.default_rng(0).normal(size=(60, 2)))
+
+
+@pytest.mark.parametrize("made", [sp.csr_matrix, sp.csc_array, sp.coo_array])
+def test_the_number_of_sparse_features_is_that_of_dense_ones(made):
+    rng = np.random.default_rng(0)
+    X = np.repeat(8 * rng.normal(size=(3, 3)), 20, axis=0) + rng.normal(size=(60, 3))
+    dense = EvidenceAccumulation(random_state=0).fit(X)
+    sparse = EvidenceAccumulation(np.array([2, 3, 4]), random_state=0).fit(made(X))
+    assert dense.n_clusters_ == sparse.n_clusters_ == 3
+    np.testing.assert_allclose(sparse.memberships_, dense.memberships_, atol=stopped(dense))
+
+
+def test_a_list_of_numbers_has_no_larger_ones_to_advise():
+    X = np.random.default_rng(0).normal(size=(40, 2)) + 9 * (np.arange(40) % 2)[:, None]
+    assert not EvidenceAccumulation([2], random_state=0).fit(X).notes_

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
@@ -342,3 +343,13 @@ def test_a_fuzzifier_of_one_is_hard_in_every_metric(metric):
     X = make_blobs(90, centers=[[0, 9], [9, 0], [9, 9]], random_state=0)[0]
     U = FuzzyCMeans(3, fuzzifier=1.0, metric=metric, random_state=0).fit(X).memberships_
     assert set(np.unique(U)) == {0.0, 1.0}
+
+
+def test_a_chosen_number_keeps_names_and_refuses_masks():
+    table = pd.DataFrame(X, columns=[f"c{i}" for i in range(X.shape[1])])
+    model = FuzzyCMeans("auto", max_clusters=4, random_state=0).fit(table)
+    assert list(model.feature_names_in_) == list(table.columns)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict_proba(table[table.columns[::-1]])
+    with pytest.raises(ValueError, match="mask"):
+        FuzzyCMeans("auto", random_state=0).fit(np.ma.masked_array(X, X > 1))

@@ -247,7 +247,8 @@ class EvidenceAccumulation(CooccurrenceIntervals):
 
     def _number(self, X: np.ndarray, evidence: Any, mass: Weights) -> int:
         """The best number of clusters; one if none is better than noise."""
-        scores = soft.numbers(evidence, self.n_clusters, self.max_clusters)
+        asked = check_numbers(self.n_clusters, "n_clusters") or "auto"
+        scores = soft.numbers(evidence, asked, self.max_clusters)
         numbers, level = sorted(scores), soft.noise_score(X.shape[0])
         self._keep_scores({k: float(scores[k].mean()) for k in numbers} or {1: 0.0})
         kinds = zip(*(scores[k] for k in numbers), strict=True)

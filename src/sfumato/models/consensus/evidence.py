@@ -27,7 +27,7 @@ from scipy.sparse.linalg import LinearOperator
 from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 
-from ...array.arrays import is_numpy, native, to_numpy
+from ...array.arrays import as_dense, is_numpy, native, to_numpy
 from ...array.rows import Rows, has_missing, in_threads
 from ...array.types import ArrayLike, Weights
 from ...engine.objects import distinct_sample
@@ -345,7 +345,7 @@ class FeatureEvidence:
     def _graph(self, step: int) -> GraphColumns | None:
         """Communities of every ``step``-th object, if the features have similar ranges."""
         if is_numpy(self.points):
-            spread = self.points.max(axis=0) - self.points.min(axis=0)
+            spread = as_dense(self.points.max(axis=0) - self.points.min(axis=0)).ravel()
             varies = spread[spread > 0]
             if not (len(varies) and varies.max() <= UNEQUAL * np.median(varies)):
                 return None

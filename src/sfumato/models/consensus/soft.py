@@ -402,7 +402,8 @@ def numbers(evidence: Any, asked: Any, max_clusters: int) -> dict[int, np.ndarra
         following = float(np.mean([factor.values[-1] for factor in factors]))
         if following <= best:
             break
-    if scores and max(scores, key=lambda k: scores[k].mean()) == cap > largest - 1:
+    auto = isinstance(asked, str)
+    if auto and scores and max(scores, key=lambda k: scores[k].mean()) == cap > largest - 1:
         warn(
             f"the best number of clusters is the largest one tried, {cap}: there may be more; "
             "raise max_clusters"
