@@ -337,10 +337,12 @@ def test_a_model_that_infers_the_number_is_fitted_once(n_clusters):
     fitted = clone(model).fit(X)
     assert choice.n_clusters == choice.preferred == fitted.n_clusters_ == 3
     assert choice.criterion == "posterior"
-    assert list(choice.distribution.values()) == fitted.n_clusters_posterior_[1:].tolist()
+    # One fit made twice, whose sums may be rounded by where arrays lie in memory.
+    posterior = list(choice.distribution.values())
+    np.testing.assert_allclose(posterior, fitted.n_clusters_posterior_[1:], rtol=1e-9)
     assert next(iter(choice.distribution)) == 1
     assert len(calls) == 1
-    np.testing.assert_array_equal(choice.estimator.memberships_, fitted.memberships_)
+    np.testing.assert_allclose(choice.estimator.memberships_, fitted.memberships_, atol=1e-12)
     assert choice.estimator.n_clusters == n_clusters
 
 
