@@ -32,7 +32,7 @@ def test_a_resample_that_saw_nothing_is_uniform(name):
     assert np.isfinite(model.cooccurrence_interval([(0, 1), (0, 7)], n_draws=12)).all()
 
 
-@pytest.mark.filterwarnings("ignore:one of the clusters")
+@pytest.mark.filterwarnings("ignore")
 def test_labelings_that_stand_in_rows_are_named():
     L = np.random.default_rng(0).integers(0, 3, (3, 100))
     with pytest.warns(UserWarning, match="100 labelings of 3 objects.*transpose"):
