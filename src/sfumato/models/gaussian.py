@@ -157,7 +157,7 @@ class GaussianMixture(AutomaticMixture, Mixture):
     array([0.67, 0.33])
     >>> model.covariance_type_
     'EII'
-    >>> model.predict_proba([[3.0, 3.0]]).sum()
+    >>> model.predict_proba([[3.0, 3.0]]).sum().round(9)
     np.float64(1.0)
     """
 
