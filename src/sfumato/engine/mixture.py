@@ -86,7 +86,7 @@ class Mixture(Constrained):
             return first_sizes(X, self.max_clusters, weights)
         check_n_clusters(min(sizes), n_objects)
         if max(sizes) > n_objects:
-            warn(f"n_clusters above the {n_objects} objects, {max(sizes)}, is not tried")
+            warn(f"n_clusters={max(sizes)} is not tried: there are only {n_objects} objects")
         return [k for k in sizes if k <= n_objects]
 
     def _learn(
